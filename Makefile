@@ -1,0 +1,79 @@
+# Everything that a developer or CI runs; `make help` lists it.
+SHELL := bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+DEMO := .demo/digits.qnndbg
+FAST_TESTS := $(wildcard tests/unit tests/property tests/golden tests/corpus tests/tui)
+
+# Before the package, so that its extra finds this build in place and looks for no other.
+TORCH := torch==2.13.0
+# The weights of example:rnet. The package pins an old torch that only its code needs, not its files.
+EXAMPLE_WEIGHTS := facenet-pytorch==2.6.0
+
+# The emulator and small models run fastest on one thread each.
+export OMP_NUM_THREADS ?= 1
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.PHONY: help
+help: ## List the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-7s %s\n", $$1, $$2 }' Makefile
+
+.PHONY: venv
+venv: $(STAMP) ## Make the virtual environment .venv, if missing or outdated
+
+$(STAMP): pyproject.toml Makefile
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
+	    echo "qnndbg: error: Python 3.11 or newer is needed; $(PYTHON) is $$($(PYTHON) -V 2>&1 || true)"; \
+	    echo "hint: name another one, such as: make PYTHON=python3.11 $(MAKECMDGOALS)"; exit 2; } >&2
+	@echo "==> 1/4 virtual environment $(VENV), of $$($(PYTHON) -V)"
+	$(PYTHON) -m venv $(VENV)
+	@echo "==> 2/4 $(TORCH)"
+	$(BIN)/pip install $(TORCH)
+	@echo "==> 3/4 qnndbg with ExecuTorch, the QNN libraries, the examples and the developer's tools"
+	$(BIN)/pip install -e ".[qnn,examples,dev]"
+	@echo "==> 4/4 the weights of example:rnet"
+	$(BIN)/pip install --no-deps $(EXAMPLE_WEIGHTS)
+	@touch $@
+	@echo "==> $(VENV) is ready: $$($(BIN)/qnndbg --version)"
+
+.PHONY: demo
+demo: $(STAMP) ## Record the bundled example on the HTP emulator and print the report
+	@echo "==> recording example:digits at 8a8w on the HTP emulator"
+	@mkdir -p $(dir $(DEMO))
+	$(BIN)/qnndbg record example:digits --precision 8a8w -o $(DEMO) --force
+	@echo "==> to see this report again, which needs neither torch nor the emulator:"
+	@echo "      $(BIN)/qnndbg show $(DEMO)"
+	@echo "    as data, every layer of it:"
+	@echo "      $(BIN)/qnndbg show $(DEMO) --format json"
+
+.PHONY: test
+test: $(STAMP) ## Run all tests, those on the HTP emulator among them
+	$(BIN)/pytest -n 2 --dist loadfile
+
+.PHONY: tiny
+tiny: $(STAMP) ## Run the fast tests only (under 20 s)
+	$(BIN)/pytest -q -m "not emulator" $(FAST_TESTS)
+
+.PHONY: lint
+lint: $(STAMP) ## Check style, types and layering
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+.PHONY: bench
+bench: $(STAMP) ## Time a recording and the start of the viewer
+	@mkdir -p .demo
+	time $(BIN)/qnndbg record example:digits --precision 8a8w -o .demo/bench.qnndbg --force --quiet
+	time $(BIN)/qnndbg show .demo/bench.qnndbg --format json >/dev/null
+
+.PHONY: clean
+clean: ## Remove what the other targets made, except .venv
+	rm -rf .demo build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	find qnndbg tests -name __pycache__ -prune -exec rm -rf {} +

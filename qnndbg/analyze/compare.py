@@ -1,0 +1,171 @@
+"""Compares the HTP with the CPU, QNN tensor by QNN tensor, and leaves none out in silence."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+from qnndbg.analyze.ladder import climb
+from qnndbg.analyze.metrics import measure
+from qnndbg.analyze.normalize import Array, dequantise, same_rank, saturate, step_of
+from qnndbg.analyze.verdict import judge
+from qnndbg.model.graph import Node, QuantParams, Ref, TensorRef
+from qnndbg.model.recording import QnnGraph, QnnOp, QnnTensor, Run
+from qnndbg.model.result import Comparison, Coverage, ErrorMetrics, LayerResult
+from qnndbg.recording.store import Recording
+
+GIVEN = {
+    "input": "graph input: both sides are given it",
+    "static": "weight: held, not computed",
+    "null": "optional input that is left out",
+    "optional": "optional input that is left out",
+}
+"""Kind of a tensor that no op computes to the reason why it is not compared."""
+
+
+def compare(recording: Recording) -> Comparison:
+    """Compare everything that a recording holds.
+
+    Args:
+        recording: with the runs ``reference``, ``local`` and ``htp-tapped`` where the tap worked.
+    """
+    runs = recording.runs
+    layers = tuple(layer for graph in recording.qnn for layer in _layers(recording, graph, runs))
+    coverage = _coverage(layers)
+    ladder = climb(recording, runs)
+    verdict = judge(ladder, layers, coverage, precision=recording.manifest.precision)
+    return Comparison(verdict=verdict, ladder=ladder, layers=layers, coverage=coverage)
+
+
+@dataclass(frozen=True, slots=True)
+class _Side:
+    """The values of one run inside one partition."""
+
+    values: dict[str, TensorRef]
+    problems: dict[str, str]
+
+
+def _layers(recording: Recording, graph: QnnGraph, runs: dict[str, Run]) -> list[LayerResult]:
+    nodes = {node.name: node for node in recording.graph(graph.graph).nodes}
+    sides = {name: _side(runs.get(name), graph.partition) for name in ("reference", "local", "htp-tapped")}
+    makers = {name: op for op in graph.ops for name in op.outputs}
+    order = [name for op in graph.ops for name in op.outputs]
+    tensors = {tensor.name: tensor for tensor in graph.tensors}
+    given = [name for name in tensors if name not in makers]
+    return [
+        _Layer(recording, graph, tensors[name], makers.get(name), nodes, sides).result()
+        for name in (*order, *given)
+    ]
+
+
+def _side(run: Run | None, partition: int) -> _Side:
+    if run is None:
+        return _Side({}, {})
+    return _Side({v.name: v.tensor for v in run.values if v.partition == partition}, run.problems)
+
+
+@dataclass(frozen=True, slots=True)
+class _Layer:
+    """One QNN tensor with all that is known of it."""
+
+    recording: Recording
+    graph: QnnGraph
+    tensor: QnnTensor
+    maker: QnnOp | None
+    nodes: dict[str, Node]
+    sides: dict[str, _Side]
+
+    def result(self) -> LayerResult:
+        tensor, node = self.tensor, self.nodes.get(self.tensor.node)
+        spec = node.outputs[tensor.output] if node is not None and tensor.output < len(node.outputs) else None
+        reason = self._reason(node)
+        accumulated = local = None
+        if not reason:
+            accumulated, local = self._errors("reference"), self._errors("local")
+            reason = "" if accumulated is not None or local is not None else "shape differs from the CPU's"
+        origin = node.origin if node is not None else None
+        qnn_op = self.maker.type if self.maker is not None else ""
+        return LayerResult(
+            tensor=tensor.name,
+            method=self.graph.method,
+            partition=self.graph.partition,
+            op=node.target if node is not None and node.op == "call_function" else qnn_op,
+            qnn_op=qnn_op,
+            module=origin.module_path if origin is not None else "",
+            source=origin.source if origin is not None else "",
+            created_by=origin.created_by if origin is not None else "",
+            shape=tensor.shape,
+            dtype=tensor.dtype,
+            reference_dtype=spec.dtype if spec is not None else "",
+            encoding=tensor.encoding,
+            reference_encoding=self._reference_encoding(node),
+            accumulated=accumulated,
+            local=local,
+            reason=reason,
+        )
+
+    def _reason(self, node: Node | None) -> str:
+        """Why nothing can be compared; empty if something can."""
+        if self.maker is None:
+            return GIVEN.get(self.tensor.kind, "no op computes it")
+        if not any(self.sides["htp-tapped"].values):
+            return "intermediates were not dumped"
+        if node is None:
+            return f"made inside the builder of {self.maker.type}; no graph node stands for it"
+        if self.tensor.output >= max(len(node.outputs), 1):
+            return f"scratch tensor inside {self.maker.type}"
+        if self.tensor.name not in self.sides["htp-tapped"].values:
+            return "not dumped by the backend"
+        if (
+            self.tensor.name not in self.sides["reference"].values
+            and self.tensor.name not in self.sides["local"].values
+        ):
+            problem = self.sides["reference"].problems.get(node.name, "no reason was noted")
+            return f"the CPU could not evaluate it: {problem}"
+        return ""
+
+    def _errors(self, side: str) -> ErrorMetrics | None:
+        ref = self.sides[side].values.get(self.tensor.name)
+        if ref is None:
+            return None
+        reference = self.recording.tensor(ref)
+        target = same_rank(reference, self._target())
+        if target.shape != reference.shape:
+            return None
+        encoding = self._unit()
+        step = None if encoding is None else step_of(encoding, reference.ndim)
+        fp16 = encoding is None and self.tensor.dtype.startswith("FLOAT")
+        return measure(reference, target, step=step, fp16=fp16)
+
+    def _target(self) -> Array:
+        raw = self.recording.tensor(self.sides["htp-tapped"].values[self.tensor.name])
+        if raw.dtype.kind == "f":
+            return saturate(raw) if self.recording.manifest.precision.startswith("fp16") else raw
+        return raw if self.tensor.encoding is None else dequantise(raw, self.tensor.encoding)
+
+    def _unit(self) -> QuantParams | None:
+        """The encoding whose steps the error is counted in: its own, or what a dequantise op reads."""
+        if self.tensor.encoding is not None:
+            return self.tensor.encoding
+        node = self.nodes[self.tensor.node]
+        source = node.args[0] if node.args and ".dequantize_" in node.target else None
+        return self.nodes[source.node].encoding if isinstance(source, Ref) else None
+
+    def _reference_encoding(self, node: Node | None) -> QuantParams | None:
+        if node is None or not node.multiple:
+            return node.encoding if node is not None else None
+        for other in self.nodes.values():
+            if other.target == "operator.getitem" and other.args == (Ref(node.name), self.tensor.output):
+                return other.encoding
+        return None
+
+
+def _coverage(layers: tuple[LayerResult, ...]) -> Coverage:
+    given = Counter(
+        layer.reason for layer in layers if layer.reason in {*GIVEN.values(), "no op computes it"}
+    )
+    left_out = Counter(layer.reason for layer in layers if layer.reason and layer.reason not in given)
+    compared = sum(not layer.reason for layer in layers)
+    return Coverage(
+        compared=compared, total=compared + left_out.total(), reasons=dict(left_out), given=dict(given)
+    )

@@ -1,0 +1,47 @@
+"""The ladder: the error of each output, rung by rung, from the eager model to the HTP."""
+
+from __future__ import annotations
+
+from qnndbg.analyze.metrics import measure
+from qnndbg.analyze.normalize import same_rank
+from qnndbg.model.graph import TensorRef
+from qnndbg.model.recording import Run, RunnerName
+from qnndbg.model.result import ErrorMetrics, Rung
+from qnndbg.recording.store import Recording
+
+RUNGS: tuple[RunnerName, ...] = ("eager", "quantized", "edge", "reference", "htp-tapped", "htp")
+
+
+def climb(recording: Recording, runs: dict[str, Run]) -> tuple[Rung, ...]:
+    """One rung per runner that ran and output that it has; by output, then in the order of the lowering."""
+    ran = [runs[name] for name in RUNGS if name in runs]
+    count = max((len(run.results) for run in ran), default=0)
+    return tuple(rung for output in range(count) for rung in _of_output(recording, ran, output))
+
+
+def _of_output(recording: Recording, ran: list[Run], output: int) -> list[Rung]:
+    rungs: list[Rung] = []
+    values = [(run.runner, run.results[output] if output < len(run.results) else None) for run in ran]
+    eager = dict(values).get("eager")
+    previous: TensorRef | None = None
+    for name, value in values:
+        rungs.append(
+            Rung(
+                name=name,
+                output=output,
+                against_eager=_error(recording, eager, value),
+                against_previous=_error(recording, previous, value) if rungs else None,
+                note="" if value is not None else "not available",
+            )
+        )
+        previous = value or previous
+    return rungs
+
+
+def _error(recording: Recording, reference: TensorRef | None, value: TensorRef | None) -> ErrorMetrics | None:
+    """None if either is missing or their shapes differ."""
+    if reference is None or value is None:
+        return None
+    left = recording.tensor(reference)
+    right = same_rank(left, recording.tensor(value))
+    return measure(left, right) if left.shape == right.shape else None

@@ -1,0 +1,50 @@
+"""Brings a stored tensor to canonical form: real numbers for integers that an encoding gives a meaning."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from qnndbg.model.graph import QuantParams
+from qnndbg.model.limits import FP16_OVERFLOW
+
+Array = NDArray[np.generic]
+
+
+def dequantise(array: Array, encoding: QuantParams) -> Array:
+    """The real numbers that integers stand for; float32, the arithmetic of torch's dequantise ops.
+
+    Args:
+        array: integers of any shape.
+        encoding: per tensor, or per channel along its axis.
+    """
+    scale, zero_point = (_along(v, encoding, array.ndim) for v in (encoding.scales, encoding.zero_points))
+    shifted = array.astype(np.float32) - zero_point.astype(np.float32)
+    real: Array = shifted * scale.astype(np.float32)
+    return real
+
+
+def saturate(array: Array) -> Array:
+    """A dumped fp16 value as the next op reads it: the dump may show what a half float cannot hold."""
+    limit = FP16_OVERFLOW[1]
+    return np.clip(array, -limit, limit) if array.dtype.kind == "f" else array
+
+
+def step_of(encoding: QuantParams, rank: int) -> Array:
+    """The size of one integer step, broadcastable over a tensor of that rank."""
+    return _along(encoding.scales, encoding, rank)
+
+
+def _along(values: tuple[float, ...], encoding: QuantParams, rank: int) -> Array:
+    array = np.asarray(values)
+    if encoding.axis is None or rank == 0:
+        return array.reshape(()) if array.size == 1 else array
+    shape = [1] * rank
+    shape[encoding.axis] = -1
+    return array.reshape(shape)
+
+
+def same_rank(reference: Array, target: Array) -> Array:
+    """The target in the reference's shape where only dimensions of size one differ; QNN has no 0-d tensor."""
+    squeezed = tuple(n for n in reference.shape if n != 1) == tuple(n for n in target.shape if n != 1)
+    return target.reshape(reference.shape) if squeezed else target

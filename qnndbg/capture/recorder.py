@@ -1,0 +1,213 @@
+"""Follows one lowering: which stage, method and partition is at work, and what each pass did."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from executorch.backends.qualcomm.utils.constants import QCOM_AXIS_ORDER
+from msgspec.structs import replace
+from torch.export import ExportedProgram
+
+from qnndbg.capture.provenance import has_ancestor
+from qnndbg.capture.snapshot import Weights, graph_from_module, graph_from_program
+from qnndbg.model.graph import Graph
+from qnndbg.model.recording import PassEvent, Stage
+from qnndbg.recording.schema import structure_digest
+from qnndbg.recording.writer import Writer
+
+
+@dataclass(slots=True)
+class Scope:
+    """Where in the lowering we are."""
+
+    stage: Stage
+    method: str
+    partition: int | None
+    program: ExportedProgram | None
+    """The program that the stage works on, which knows what the placeholders stand for."""
+    stored: str = ""
+    """Digest of the last snapshot."""
+    structure: str = ""
+    names: frozenset[str] = frozenset()
+    last: Graph | None = None
+
+
+@dataclass(slots=True)
+class Recorder:
+    """Writes snapshots and pass events.
+
+    Passes that run inside another pass, or outside of any stage, are part of what surrounds them
+    and leave no event of their own.
+    """
+
+    writer: Writer
+    on_event: Callable[[PassEvent], None] = lambda _event: None
+    scope: Scope | None = None
+    passes: bool = True
+    """Whether runs of passes are recorded."""
+    count: int = 0
+    latest: str = ""
+    """The last stage that was entered."""
+    weights: Weights = field(init=False)
+    created: dict[str, dict[str, str]] = field(default_factory=dict)
+    """Method to node to the pass that invented it."""
+    _depth: int = 0
+
+    def __post_init__(self) -> None:
+        self.weights = Weights(self.writer)
+
+    @contextmanager
+    def stage(
+        self,
+        stage: Stage,
+        graph: ExportedProgram | torch.fx.GraphModule,
+        *,
+        method: str = "forward",
+        partition: int | None = None,
+    ) -> Iterator[None]:
+        """A stage for the time of the block; see :meth:`enter`."""
+        entered = self.enter(stage, graph, method=method, partition=partition)
+        try:
+            yield
+        finally:
+            if entered:
+                self.leave(stage)
+
+    def enter(
+        self,
+        stage: Stage,
+        graph: ExportedProgram | torch.fx.GraphModule,
+        *,
+        method: str = "forward",
+        partition: int | None = None,
+    ) -> bool:
+        """Enter a stage with a snapshot, and say whether that was done.
+
+        Stages do not nest: one inside another belongs to it.
+        """
+        if self.scope is not None or not self.passes:
+            return False
+        program = graph if isinstance(graph, ExportedProgram) else None
+        self.scope = Scope(stage, method, partition, program)
+        self.latest = stage
+        self.border("", graph)
+        return True
+
+    def leave(self, stage: Stage) -> None:
+        """Leave the stage, if it is the current one."""
+        if self.scope is not None and self.scope.stage == stage:
+            self.scope = None
+
+    def border(
+        self, name: str, graph: ExportedProgram | torch.fx.GraphModule, *, seconds: float = 0.0
+    ) -> None:
+        """Record a snapshot at a border of the current stage, made by something that is no pass."""
+        scope = self.scope
+        if scope is None or not self.passes:
+            return
+        if isinstance(graph, ExportedProgram):
+            scope.program = graph
+        before, structure = scope.stored, scope.structure
+        self._snapshot(scope, graph, name)
+        self._emit(
+            PassEvent(
+                index=self.count,
+                stage=scope.stage,
+                name=name,
+                method=scope.method,
+                partition=scope.partition,
+                before=before,
+                after=scope.stored,
+                changed=bool(structure) and structure != scope.structure,
+                seconds=seconds,
+            )
+        )
+
+    def run_pass(self, name: str, call: Callable[[], Any], module: torch.fx.GraphModule) -> Any:
+        """Run a pass on a graph module and record what it did."""
+        scope = self.scope
+        if scope is None or self._depth or not self.passes:
+            return call()
+        before, structure = scope.stored, scope.structure
+        event = PassEvent(
+            index=self.count,
+            stage=scope.stage,
+            name=name,
+            method=scope.method,
+            partition=scope.partition,
+            before=before,
+        )
+        start = time.perf_counter()
+        self._depth += 1
+        try:
+            result = call()
+        except BaseException as error:
+            self._emit(
+                replace(event, error=f"{type(error).__name__}: {error}", seconds=time.perf_counter() - start)
+            )
+            raise
+        finally:
+            self._depth -= 1
+        seconds = time.perf_counter() - start
+        after = getattr(result, "graph_module", None) or module
+        self._snapshot(scope, after, name)
+        self._emit(
+            replace(
+                event,
+                after=scope.stored,
+                changed=structure != scope.structure,
+                claimed_modified=getattr(result, "modified", None),
+                seconds=seconds,
+            )
+        )
+        return result
+
+    def snapshot(
+        self, graph: ExportedProgram | torch.fx.GraphModule, *, method: str, stored_layout: bool = False
+    ) -> Graph:
+        """A snapshot outside of any event."""
+        created = self.created.setdefault(method, {})
+        if isinstance(graph, ExportedProgram):
+            return graph_from_program(graph, self.weights, created)
+        return graph_from_module(graph, self.weights, created, stored_layout=stored_layout)
+
+    def _snapshot(self, scope: Scope, graph: ExportedProgram | torch.fx.GraphModule, maker: str) -> None:
+        module = graph.graph_module if isinstance(graph, ExportedProgram) else graph
+        self._blame_invented(scope, module, maker)
+        taken = self._take(scope, module)
+        structure = structure_digest(taken)
+        if structure != scope.structure or taken != scope.last:
+            scope.stored = self.writer.graph(taken)
+        scope.structure, scope.last = structure, taken
+
+    def _take(self, scope: Scope, module: torch.fx.GraphModule) -> Graph:
+        created = self.created.setdefault(scope.method, {})
+        # An axis order is a stored layout only in preprocess, which drops it first and sets it anew.
+        stored = scope.stage == "preprocess" and any(QCOM_AXIS_ORDER in n.meta for n in module.graph.nodes)
+        if scope.program is None:
+            return graph_from_module(module, self.weights, created, stored_layout=stored)
+        return graph_from_program(scope.program, self.weights, created, module=module, stored_layout=stored)
+
+    def _blame_invented(self, scope: Scope, module: torch.fx.GraphModule, maker: str) -> None:
+        """Note for each new node without an ancestor the pass that made it."""
+        created = self.created.setdefault(scope.method, {})
+        names = frozenset(node.name for node in module.graph.nodes)
+        if maker and scope.names:
+            for node in module.graph.nodes:
+                if (
+                    node.name not in scope.names
+                    and node.op not in {"placeholder", "output"}
+                    and not has_ancestor(node)
+                ):
+                    created.setdefault(node.name, maker)
+        scope.names = names
+
+    def _emit(self, event: PassEvent) -> None:
+        self.count += 1
+        self.writer.pass_event(event)
+        self.on_event(event)

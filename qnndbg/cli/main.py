@@ -1,0 +1,91 @@
+"""Owns the entry point: which verbs there are, how an error looks, and which exit code it has.
+
+A verb's module is imported only when it is called, so that ``qnndbg show`` starts without torch.
+"""
+
+from __future__ import annotations
+
+import argparse
+import errno
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+from importlib import import_module
+from typing import NoReturn
+
+from qnndbg import __version__
+from qnndbg.errors import EXIT_INTERNAL, QnndbgError, UsageError
+
+VERBS = ("doctor", "record", "show")
+EXIT_INTERRUPTED = 130  # what a shell reports of a command that SIGINT ended
+EXIT_BROKEN_PIPE = 141  # ... and SIGPIPE
+
+_ENVIRONMENT_FAULTS = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT)
+
+
+class Parser(argparse.ArgumentParser):
+    """An argument parser whose errors are ours."""
+
+    def error(self, message: str) -> NoReturn:
+        """Refuse the arguments."""
+        raise UsageError(message, f"{self.prog} --help")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code; errors go to stderr as a fact and a hint.
+
+    Args:
+        argv: the arguments without the program's name; those of the process if None.
+    """
+    try:
+        return _run(sys.argv[1:] if argv is None else argv)
+    except QnndbgError as error:
+        return _fail(error.fact, error.hint, error.exit_code)
+    except KeyboardInterrupt:
+        return _fail("interrupted", "", EXIT_INTERRUPTED)
+    except BrokenPipeError:  # the reader, such as head, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the last flush must not fail
+        return EXIT_BROKEN_PIPE
+    except SystemExit as error:  # of argparse, after --help; of rich, which has handled a broken pipe
+        if isinstance(error.__context__, BrokenPipeError):
+            return EXIT_BROKEN_PIPE
+        raise
+    except OSError as error:
+        if error.errno not in _ENVIRONMENT_FAULTS:
+            return _bug()
+        return _fail(f"{error.filename or 'a file'}: {error.strerror}", "", UsageError.exit_code)
+    except Exception:  # noqa: BLE001  the border: uncaught, it would exit with 1, "difference found"
+        return _bug()
+
+
+def _run(argv: Sequence[str]) -> int:
+    args = _parser(argv).parse_args(argv)
+    code: int = import_module(f"qnndbg.cli.{args.verb}").run(args)
+    sys.stdout.flush()  # here, where a broken pipe is still caught
+    return code
+
+
+def _parser(argv: Sequence[str]) -> Parser:
+    """Return the parser of the verb that is called, or of all verbs for help and for a mistake."""
+    parser = Parser(prog="qnndbg", description="Differential graph debugger for models lowered to the HTP.")
+    parser.add_argument("--version", action="version", version=f"qnndbg {__version__}")
+    subparsers = parser.add_subparsers(dest="verb", metavar="COMMAND", required=True)
+    called = next((word for word in argv if not word.startswith("-")), "")
+    for verb in (called,) if called in VERBS else VERBS:
+        import_module(f"qnndbg.cli.{verb}").add_parser(subparsers)
+    return parser
+
+
+def _bug() -> int:
+    traceback.print_exc()
+    return _fail(
+        "this is a bug in qnndbg", "report it with the traceback above and `qnndbg doctor`", EXIT_INTERNAL
+    )
+
+
+def _fail(fact: str, hint: str, code: int) -> int:
+    print(f"qnndbg: error: {fact}", file=sys.stderr)
+    if hint:
+        print(f"hint: {hint}", file=sys.stderr)
+    return code

@@ -1,0 +1,75 @@
+"""Rounds real numbers to the grid of an encoding, and gives the real numbers that integers stand for.
+
+Torch's own quantise and dequantise operators do it where they can, so that the result is bit-equal to
+what a module from ``convert_pt2e`` computes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from qnndbg.model.graph import QuantParams
+
+
+def fake_quantise(value: torch.Tensor, encoding: QuantParams) -> torch.Tensor:
+    """Round real numbers to the grid of an encoding; any shape, float32 in and out."""
+    ops = torch.ops.quantized_decomposed
+    limits = (encoding.qmin, encoding.qmax, getattr(torch, encoding.dtype))
+    value = value.float()
+    if encoding.scheme == "per_tensor":
+        grid = (encoding.scales[0], encoding.zero_points[0], *limits)
+        return _real(ops.dequantize_per_tensor.default(ops.quantize_per_tensor.default(value, *grid), *grid))
+    if encoding.scheme == "per_channel":
+        channels = (*_channels(encoding), encoding.axis, *limits)
+        return _real(
+            ops.dequantize_per_channel.default(ops.quantize_per_channel.default(value, *channels), *channels)
+        )
+    scale, zero_point = _blocks(encoding, value.shape)
+    integers = torch.clamp(torch.round(value / scale) + zero_point, encoding.qmin, encoding.qmax)
+    return (integers - zero_point) * scale
+
+
+def dequantise(value: torch.Tensor, encoding: QuantParams) -> torch.Tensor:
+    """The real numbers that integers stand for; float32, same shape."""
+    integers = value.to(torch.int32).float() if value.dtype in {torch.uint16, torch.uint32} else value.float()
+    if encoding.scheme == "per_tensor":
+        return (integers - encoding.zero_points[0]) * encoding.scales[0]
+    if encoding.scheme == "per_channel":
+        scale, zero_point = (_along(t, encoding.axis or 0, integers.dim()) for t in _channels(encoding))
+        return ((integers - zero_point) * scale).float()
+    scale, zero_point = _blocks(encoding, value.shape)
+    return (integers - zero_point) * scale
+
+
+def _real(value: Any) -> torch.Tensor:
+    tensor: torch.Tensor = value
+    return tensor.float()
+
+
+def _channels(encoding: QuantParams) -> tuple[torch.Tensor, torch.Tensor]:
+    return torch.tensor(encoding.scales, dtype=torch.float32), torch.tensor(
+        encoding.zero_points, dtype=torch.int64
+    )
+
+
+def _along(values: torch.Tensor, axis: int, rank: int) -> torch.Tensor:
+    shape = [1] * rank
+    shape[axis] = -1
+    return values.reshape(shape)
+
+
+def _blocks(encoding: QuantParams, shape: Sequence[int]) -> tuple[torch.Tensor, torch.Tensor]:
+    """Scale and zero point of each element, from those of its block."""
+    counts = [n // b for n, b in zip(shape, encoding.block_size, strict=True)]
+
+    def spread(values: Sequence[float]) -> torch.Tensor:
+        grid = torch.tensor(values, dtype=torch.float32)
+        grid = grid.reshape(counts) if grid.numel() > 1 else grid.expand(counts)
+        for axis, size in enumerate(encoding.block_size):
+            grid = grid.repeat_interleave(size, dim=axis)
+        return grid
+
+    return spread(encoding.scales), spread(encoding.zero_points)

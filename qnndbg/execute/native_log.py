@@ -1,0 +1,56 @@
+"""Owns what is read out of a worker's log: the last words of native code, and faults known by their text.
+
+It reads the end of the log only, and only what was written after a given offset, since workers append.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+TAIL = 256 * 1024
+"""Bytes read, from the end."""
+RECENT = 10
+"""Lines before the end among which an error counts as the cause; imports warn of failures that are none."""
+LONGEST = 200
+"""Characters of a quoted line."""
+
+_TROUBLE = re.compile(r"\b(error|fail|fatal|assert|abort|terminate|exception|pure virtual)|what\(\)", re.I)
+_PYTHON_STACK = "Fatal Python error:"  # faulthandler's, after whatever native code had to say
+_REMEDIES = (
+    # QNN 2.47, 2.48, 2.50 and 2.51 reject a device option that ExecuTorch 1.4 and 1.5 set.
+    ("unknown custom config socModel", "pip install onnxruntime-qnn==2.5.0"),
+)
+
+
+def last_words(log: Path, start: int = 0) -> str:
+    """Return the last line that speaks of an error, else the last line, else nothing.
+
+    Args:
+        log: the file, which may be missing.
+        start: offset in bytes at which the worker in question began to write.
+    """
+    text = _tail(log, start).split(_PYTHON_STACK)[0]
+    lines = [line.strip() for line in re.split(r"[\r\n]+", text) if line.strip()]
+    trouble = [line for line in lines[-RECENT:] if _TROUBLE.search(line)]
+    return ([*lines, *trouble] or [""])[-1][:LONGEST]
+
+
+def known_remedy(log: Path, start: int = 0) -> str:
+    """Return what fixes a fault that the log shows and that is known, else nothing.
+
+    Args:
+        log: the file, which may be missing.
+        start: offset in bytes at which the worker in question began to write.
+    """
+    text = _tail(log, start)
+    return next((remedy for words, remedy in _REMEDIES if words in text), "")
+
+
+def _tail(log: Path, start: int) -> str:
+    if not log.exists():
+        return ""
+    with log.open("rb") as file:
+        file.seek(max(start, file.seek(0, os.SEEK_END) - TAIL))
+        return file.read().decode(errors="replace")

@@ -1,0 +1,55 @@
+"""Finds the operator behind a target name, in known namespaces only.
+
+A recording may come from a stranger, so a name is never imported or evaluated: it is looked up among
+the operators of a fixed set of namespaces, or in a fixed table of plain functions.
+"""
+
+from __future__ import annotations
+
+import importlib
+import math
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+REGISTERED_BY = {
+    "aten": None,
+    "prims": "torch._prims",
+    "quantized_decomposed": "torch.ao.quantization.fx._decomposed",
+    "torchao": "torchao.quantization.quant_primitives",
+    "dim_order_ops": "executorch.exir.passes.dim_order_ops_registry",
+}
+"""Namespace to the module whose import registers its operators."""
+
+FUNCTIONS: dict[str, Callable[..., Any]] = {
+    **{
+        f"operator.{name}": getattr(operator, name)
+        for name in (
+            *("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "neg", "pos", "abs"),
+            *("eq", "ne", "lt", "le", "gt", "ge", "and_", "or_", "not_", "getitem"),
+        )
+    },
+    **{f"math.{name}": getattr(math, name) for name in ("ceil", "floor", "sqrt", "trunc")},
+    "torch.sym_max": torch.sym_max,
+    "torch.sym_min": torch.sym_min,
+    "torch.sym_float": torch.sym_float,
+    "torch.sym_not": torch.sym_not,
+}
+
+
+def find_operator(target: str) -> Callable[..., Any] | None:
+    """The callable behind a target such as ``aten.relu.default``; None if it is not a known one."""
+    if target in FUNCTIONS:
+        return FUNCTIONS[target]
+    namespace, _, rest = target.partition(".")
+    name, _, overload = rest.partition(".")
+    if namespace not in REGISTERED_BY or not rest:
+        return None
+    module = REGISTERED_BY[namespace]
+    if module is not None:
+        importlib.import_module(module)
+    packet = getattr(getattr(torch.ops, namespace), name, None)
+    found: Callable[..., Any] | None = getattr(packet, overload or "default", None)
+    return found

@@ -1,0 +1,270 @@
+"""The CPU reference: runs a stored graph with torch, in quantised or float meaning.
+
+Quantised values are held as the real numbers that they stand for: a quantise op rounds to the
+encoding's grid and a dequantise op then has nothing left to do, so graphs with explicit q/dq nodes
+and graphs where these were folded into encodings mean the same here. Rounding uses torch's own
+quantise and dequantise operators, so the result is bit-equal to what ``convert_pt2e`` returned.
+
+In a graph of stored layout every value is held in the layout in which QNN stores it; an op undoes
+the layout of its inputs, which is its own axis order, and applies it to its output.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import torch
+
+from qnndbg.execute.encoding import dequantise, fake_quantise
+from qnndbg.execute.operators import find_operator
+from qnndbg.model.graph import Arg, Atom, Graph, Node, QuantParams, Ref, Seq, Slice, TensorRef
+
+Meaning = Literal["quantised", "float"]
+DELEGATE = "higher_order.executorch_call_delegate"
+
+
+class MissingError(Exception):
+    """A value that an op needs could not be computed."""
+
+
+@dataclass(slots=True)
+class Walk:
+    """One evaluation of a graph."""
+
+    values: dict[tuple[str, int], Any] = field(default_factory=dict)
+    """What each op computed, by node and output, before any replacement."""
+    results: list[Any] = field(default_factory=list)
+    """The user outputs; None for one that could not be computed."""
+    problems: dict[str, str] = field(default_factory=dict)
+    """Node to the reason why it was not evaluated."""
+    state: dict[str, torch.Tensor] = field(default_factory=dict)
+    """New value of each state that the graph writes, by placeholder."""
+
+
+Replace = Callable[[Node, int, torch.Tensor | None], torch.Tensor | None]
+"""Gives the value with which the walk goes on instead of the computed one (None: none was)."""
+CallPartition = Callable[[int, Sequence[Any]], Sequence[Any]]
+
+
+def evaluate(
+    graph: Graph,
+    inputs: Sequence[Any],
+    load: Callable[[TensorRef], torch.Tensor],
+    *,
+    meaning: Meaning = "quantised",
+    replace: Replace | None = None,
+    call_partition: CallPartition | None = None,
+) -> Walk:
+    """Run a graph on the CPU.
+
+    Args:
+        graph: of any stage.
+        inputs: a value for each placeholder of role ``input``, in order.
+        load: gives the tensor behind a reference.
+        meaning: with or without the rounding of quantisation.
+        replace: sees every computed value of an op, and gives the one to go on with.
+        call_partition: computes the outputs of a delegate from its number and inputs.
+    """
+    return _Evaluator(graph, load, meaning, replace, call_partition).run(inputs)
+
+
+class _Evaluator:
+    def __init__(
+        self,
+        graph: Graph,
+        load: Callable[[TensorRef], torch.Tensor],
+        meaning: Meaning,
+        replace: Replace | None,
+        call_partition: CallPartition | None,
+    ) -> None:
+        self.graph, self.load, self.meaning = graph, load, meaning
+        self.replace, self.call_partition = replace, call_partition
+        self.nodes = {node.name: node for node in graph.nodes}
+        self.env: dict[str, Any] = {}
+        self.walk = Walk()
+        self.picked = _encodings_of_picked_outputs(graph)
+
+    def run(self, inputs: Sequence[Any]) -> Walk:
+        queue = list(inputs)
+        for node in self.graph.nodes:
+            if node.op == "placeholder" and node.role == "input":
+                self.env[node.name] = self._input(node, queue.pop(0))
+            elif node.op in {"placeholder", "get_attr"}:
+                if node.constant is not None:
+                    self.env[node.name] = self.load(node.constant)
+            elif node.op != "output":
+                self._call(node)
+        self._finish()
+        return self.walk
+
+    def _input(self, node: Node, value: Any) -> Any:
+        if node.encoding is None or self.meaning == "float" or not isinstance(value, torch.Tensor):
+            return value
+        return (
+            fake_quantise(value, node.encoding)
+            if value.is_floating_point()
+            else dequantise(value, node.encoding)
+        )
+
+    def _call(self, node: Node) -> None:
+        try:
+            value = self._computed(node)
+        except (MissingError, RuntimeError, TypeError, ValueError, IndexError, NotImplementedError) as error:
+            # A graph from a foreign recording may hold arguments that its operators refuse; that one
+            # node then is a listed reason, and everything else is still evaluated.
+            self.walk.problems[node.name] = str(error).split("\n", 1)[0]
+            value = [None] * len(node.outputs) if node.multiple else None
+        if node.multiple:
+            items = value if isinstance(value, (list, tuple)) else [value]
+            self.env[node.name] = [self._keep(node, i, item) for i, item in enumerate(items)]
+        else:
+            kept = self._keep(node, 0, value)
+            if kept is not None:
+                self.env[node.name] = kept
+
+    def _keep(self, node: Node, output: int, value: Any) -> Any:
+        """Round and lay out one output, note it, and go on with its replacement if there is one."""
+        if isinstance(value, torch.Tensor):
+            value = self._rounded(
+                value, self.picked.get((node.name, output), None if node.multiple else node.encoding)
+            )
+            value = self._stored(node, value)
+            self.walk.values[node.name, output] = value
+        if self.replace is None or not (value is None or isinstance(value, torch.Tensor)):
+            return value
+        return self.replace(node, output, value)
+
+    def _rounded(self, value: torch.Tensor, encoding: QuantParams | None) -> torch.Tensor:
+        if encoding is None or self.meaning == "float" or not value.is_floating_point():
+            return value
+        return fake_quantise(value, encoding)
+
+    def _computed(self, node: Node) -> Any:
+        if node.op != "call_function":
+            if node.op == "call_module" and not node.outputs:
+                return None  # torch's own input guards
+            raise MissingError(f"{node.op} {node.target} is not a graph operator")
+        args = [self._arg(arg, node) for arg in node.args]
+        if node.target == DELEGATE:
+            return self._delegate(node, args)
+        kind = node.target.split(".")[1] if node.target.count(".") > 1 else ""
+        if kind.startswith("quantize_"):
+            return self._quantise(node, args)
+        if kind.startswith("dequantize_") and args[0].is_floating_point():
+            return args[0]
+        function = find_operator(node.target)
+        if function is None:
+            raise MissingError(f"{node.target} is not in a known operator namespace")
+        return function(*args, **{key: self._arg(arg, node) for key, arg in node.kwargs.items()})
+
+    def _quantise(self, node: Node, args: Sequence[Any]) -> Any:
+        if self.meaning == "float":
+            return args[0]
+        if node.encoding is not None:
+            return args[0]  # rounded to its encoding like any other op's output
+        quantised = find_operator(node.target)
+        back = find_operator(node.target.replace(".quantize_", ".dequantize_"))
+        if quantised is None or back is None:
+            raise MissingError(f"{node.target} is not in a known operator namespace")
+        return back(quantised(*args), *args[1:])
+
+    def _delegate(self, node: Node, args: Sequence[Any]) -> Any:
+        attribute = node.args[0]
+        number = (
+            self.graph.partitions.get(self.nodes[attribute.node].target)
+            if isinstance(attribute, Ref)
+            else None
+        )
+        if number is None or self.call_partition is None:
+            raise MissingError("the delegate's partition was not recorded")
+        return list(self.call_partition(number, args[1:]))
+
+    def _arg(self, arg: Arg, user: Node) -> Any:
+        if isinstance(arg, Ref):
+            return self._value(arg, user)
+        if isinstance(arg, Seq):
+            return [self._arg(item, user) for item in arg.items]
+        if isinstance(arg, Slice):
+            return slice(self._arg(arg.start, user), self._arg(arg.stop, user), self._arg(arg.step, user))
+        return _literal(arg) if isinstance(arg, Atom) else arg
+
+    def _value(self, ref: Ref, user: Node) -> Any:
+        maker = self.nodes[ref.node]
+        if user.target == DELEGATE and maker.op == "get_attr":
+            return None
+        if ref.node not in self.env:
+            raise MissingError(f"its input {ref.node} was not evaluated")
+        value = self.env[ref.node]
+        if not isinstance(value, torch.Tensor):
+            return value
+        if maker.constant is not None and maker.role != "state":
+            return self._constant(maker, value, user)
+        if self.meaning == "quantised" and user.name in maker.requantize:
+            value = fake_quantise(value, maker.requantize[user.name])
+        return self._logical(user, value)
+
+    def _constant(self, maker: Node, value: torch.Tensor, user: Node) -> torch.Tensor:
+        if maker.encoding is None or ".dequantize_" in user.target:
+            return value
+        if not value.is_floating_point():
+            return dequantise(value, maker.encoding)
+        return self._rounded(value, maker.encoding)
+
+    def _logical(self, user: Node, value: torch.Tensor) -> torch.Tensor:
+        order = user.axis_order
+        if (
+            not self.graph.stored_layout
+            or order is None
+            or value.dim() != len(order)
+            or user.target == "operator.getitem"
+        ):
+            return value
+        # Contiguous, since kernels for other strides round differently.
+        return value.permute([order.index(i) for i in range(len(order))]).contiguous()
+
+    def _stored(self, node: Node, value: torch.Tensor) -> torch.Tensor:
+        order = node.axis_order
+        if (
+            not self.graph.stored_layout
+            or order is None
+            or value.dim() != len(order)
+            or node.target == "operator.getitem"
+        ):
+            return value
+        return value.permute(order).contiguous()
+
+    def _finish(self) -> None:
+        for output in self.graph.outputs:
+            value = self.env.get(output.value.node) if isinstance(output.value, Ref) else output.value
+            if output.role == "mutation":
+                if isinstance(value, torch.Tensor):
+                    self.walk.state[output.target] = value
+            else:
+                self.walk.results.append(value)
+
+
+def _encodings_of_picked_outputs(graph: Graph) -> Mapping[tuple[str, int], QuantParams]:
+    """The encoding of each output of a multi-output node; it stands on the getitem that picks it."""
+    found = {}
+    for node in graph.nodes:
+        if node.target == "operator.getitem" and node.encoding is not None:
+            source, index = node.args[0], node.args[1]
+            if isinstance(source, Ref) and isinstance(index, int):
+                found[source.node, index] = node.encoding
+    return found
+
+
+def _literal(atom: Atom) -> Any:
+    if atom.kind == "float":
+        return float(atom.text)
+    if atom.kind == "complex":
+        return complex(atom.text)
+    if atom.kind == "device":
+        return torch.device("cpu")
+    if atom.kind in {"dtype", "layout", "memory_format"}:
+        found = getattr(torch, atom.text, None)
+        if isinstance(found, (torch.dtype, torch.layout, torch.memory_format)):
+            return found
+    raise MissingError(f"its argument {atom.text} ({atom.kind}) has no value outside of the lowering")

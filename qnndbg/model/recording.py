@@ -1,0 +1,174 @@
+"""What a recording holds beside its graphs and tensors."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from msgspec import Struct
+
+from qnndbg.model.graph import QuantParams, TensorRef
+
+SCHEMA_VERSION = 1
+
+Stage = Literal[
+    "annotation",
+    "quantized",
+    "export",
+    "edge",
+    "transform",
+    "partition",
+    "preprocess",
+    "executorch",
+]
+"""The stages of the lowering that leave graphs, in their order."""
+
+RunnerName = Literal["eager", "quantized", "edge", "reference", "local", "htp-tapped", "htp"]
+"""Who computed the values of a run; see :class:`Run`."""
+
+
+class Environment(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Everything outside the model that can change an answer."""
+
+    qnndbg: str
+    python: str
+    host: str
+    packages: dict[str, str] = {}
+    """Package name to version: torch, executorch, torchao, onnxruntime-qnn ..."""
+    qnn_build: str = ""
+    """Build id that the QNN library itself reports."""
+    sdk: str = ""
+    """How the SDK was found: ``path``, ``QNN_SDK_ROOT`` or ``pip``."""
+
+
+class Failure(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Why a recording ends early."""
+
+    step: str
+    """The step that failed, such as ``lower``."""
+    error: str
+    hint: str = ""
+    exit_code: int = 4
+
+
+class Input(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One tensor input of the model, in flattened order."""
+
+    name: str
+    tensor: TensorRef
+    note: str = ""
+    """What was done to it before it was used, such as made contiguous."""
+
+
+class Accuracy(Struct, frozen=True, kw_only=True):
+    """Share of evaluation samples whose label each runner predicts."""
+
+    samples: int
+    correct: dict[str, int]
+    """Runner to the number of samples that it gets right."""
+
+
+class Manifest(Struct, frozen=True, kw_only=True):
+    """The front page of a recording."""
+
+    schema: int = SCHEMA_VERSION
+    target: str
+    """What was recorded, as given on the command line, without directories of this machine."""
+    precision: str
+    soc: str
+    environment: Environment
+    complete: bool = False
+    failure: Failure | None = None
+    inputs: tuple[Input, ...] = ()
+    notes: tuple[str, ...] = ()
+    """What the reader must know of how the recording was made."""
+    accuracy: Accuracy | None = None
+
+
+class PassEvent(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One run of one pass, or a stage's border that leaves a snapshot."""
+
+    index: int
+    stage: Stage
+    name: str
+    """The pass's class or function; empty for the snapshot with which a stage begins."""
+    method: str = "forward"
+    partition: int | None = None
+    before: str = ""
+    """Digest of the graph that the pass got; empty if it could not be captured."""
+    after: str = ""
+    changed: bool = False
+    """The structure differs; renaming alone is no change."""
+    claimed_modified: bool | None = None
+    """What the pass said of itself."""
+    seconds: float = 0.0
+    error: str = ""
+
+
+class QnnTensor(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A tensor of a QNN graph."""
+
+    name: str
+    kind: Literal["input", "output", "native", "static", "null", "optional", "other"]
+    dtype: str
+    """QNN's own name without its prefix, such as ``UFIXED_POINT_16``."""
+    shape: tuple[int, ...]
+    """Stored layout."""
+    encoding: QuantParams | None = None
+    """As QNN holds it."""
+    node: str = ""
+    """The node of the partition's last graph that it is an output of; empty if none."""
+    output: int = 0
+    """Which output of that node."""
+
+
+class QnnOp(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """An operator of a QNN graph."""
+
+    name: str
+    type: str
+    package: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    params: dict[str, str] = {}
+
+
+class QnnGraph(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What one partition became."""
+
+    method: str
+    partition: int
+    graph: str
+    """Digest of the partition's last graph, whose nodes the tensors point to."""
+    ops: tuple[QnnOp, ...]
+    tensors: tuple[QnnTensor, ...]
+
+
+class Value(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A value that a run produced."""
+
+    name: str
+    """QNN tensor name inside a partition, else ``node@output``; ``output@0`` for a result."""
+    partition: int | None = None
+    tensor: TensorRef
+
+
+class Run(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Values that one runner computed for one input.
+
+    ``eager``: the module. ``quantized``: what convert_pt2e returned. ``edge``: the edge graph before
+    to_backend, in quantised meaning. ``reference``: the partitions' last graphs in quantised meaning,
+    every QNN tensor. ``local``: the same, each op on the HTP's own inputs. ``htp-tapped`` and ``htp``:
+    the emulator, with and without the dump of intermediates.
+    """
+
+    id: str
+    runner: RunnerName
+    method: str = "forward"
+    status: Literal["ok", "failed"] = "ok"
+    error: str = ""
+    results: tuple[TensorRef | None, ...] = ()
+    """The program's outputs in flattened order; None for one that is no tensor."""
+    values: tuple[Value, ...] = ()
+    """Intermediate values, where the runner gives them."""
+    problems: dict[str, str] = {}
+    """Node to the reason why it could not be evaluated."""

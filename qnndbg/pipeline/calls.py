@@ -1,0 +1,33 @@
+"""Calls a module without leaving a trace in it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+
+def flatten(inputs: object) -> list[Any]:
+    """The leaves of nested inputs or outputs, in the order in which a lowered program has them."""
+    return list(torch.utils._pytree.tree_leaves(inputs))
+
+
+def call(module: torch.nn.Module, inputs: Sequence[object]) -> list[Any]:
+    """The flattened outputs of a module; its buffers and the inputs stay as they were."""
+    buffers = {name: buffer.clone() for name, buffer in module.named_buffers()}
+    copies = torch.utils._pytree.tree_map(
+        lambda v: v.clone() if isinstance(v, torch.Tensor) else v, tuple(inputs)
+    )
+    with torch.no_grad():
+        outputs = [o.clone() if isinstance(o, torch.Tensor) else o for o in flatten(module(*copies))]
+        for name, buffer in module.named_buffers():
+            buffer.copy_(buffers[name])
+    return outputs
+
+
+def count_correct(outputs: Sequence[Any], labels: Sequence[int]) -> int:
+    """How many outputs have their largest value at the label; the class axis is the last one."""
+    return sum(
+        int(output.reshape(-1).argmax()) == label for output, label in zip(outputs, labels, strict=True)
+    )

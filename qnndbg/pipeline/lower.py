@@ -1,0 +1,210 @@
+"""The job that captures: export, quantise, lower, and lower once more with every intermediate dumped."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import torch
+
+from qnndbg.capture.instrument import Instrument, instrumented
+from qnndbg.capture.recorder import Recorder
+from qnndbg.capture.tensors import array_from_tensor
+from qnndbg.errors import LoweringError, QnndbgError
+from qnndbg.execute.sdk import activate, build_id, find_sdk
+from qnndbg.model.graph import TensorRef
+from qnndbg.model.recording import Input, Run
+from qnndbg.model.target import Target
+from qnndbg.pipeline.calls import call, count_correct, flatten
+from qnndbg.pipeline.jobs import LowerJob, LowerResult, Report, Samples
+from qnndbg.recording.writer import Writer
+
+
+def lower(payload: Mapping[str, object], report: Report) -> object:
+    """Run a :class:`LowerJob`; gives a :class:`LowerResult`."""
+    job = msgspec.convert(payload, LowerJob)
+    report({"step": "start"})
+    sdk = find_sdk(job.sdk or None)
+    activate(sdk)
+    return msgspec.to_builtins(_Lowering(job, report).run(build_id(sdk)))
+
+
+class _Lowering:
+    def __init__(self, job: LowerJob, report: Report) -> None:
+        self.job, self.report = job, report
+        self.writer = Writer(Path(job.folder))
+        self.recorder = Recorder(
+            self.writer, lambda e: report({"pass": e.name, "stage": e.stage, "changed": e.changed})
+        )
+        self.notes: list[str] = []
+
+    def run(self, build: str) -> LowerResult:
+        from qnndbg.pipeline import recipe
+        from qnndbg.pipeline.target import contiguous, load_target
+
+        recipe.check(self.job.precision, self.job.soc)
+        manifest = self.writer.read_manifest()
+        self.writer.update_manifest(
+            environment=msgspec.structs.replace(manifest.environment, qnn_build=build)
+        )
+        self.report({"step": "load"})
+        target = load_target(self.job.target)
+        inputs, fixed = contiguous(target.inputs)
+        self._note_inputs(inputs, fixed)
+        self.report({"step": "eager"})
+        with self._step(
+            "the module cannot be run with its example inputs", "run module(*inputs) yourself first"
+        ):
+            self._run("eager", target.module, inputs)
+            correct = self._accuracy("eager", target, target.module)
+        with instrumented(self.recorder) as instrument:
+            module = self._quantised(target, inputs, correct)
+            self._lowered(module, inputs)
+            tapped = self._tapped(instrument)
+        self.writer.update_manifest(notes=tuple(self.notes))
+        return LowerResult(tapped=tapped, samples=self._samples(target))
+
+    def _note_inputs(self, inputs: Sequence[object], fixed: Mapping[int, str]) -> None:
+        self.writer.update_manifest(
+            inputs=tuple(
+                Input(name=f"input {i}", tensor=self._tensor(value), note=fixed.get(i, ""))
+                for i, value in enumerate(flatten(inputs))
+            )
+        )
+
+    def _quantised(
+        self, target: Target, inputs: tuple[object, ...], correct: dict[str, int]
+    ) -> torch.nn.Module:
+        if self.job.precision == "fp16":
+            self._save_accuracy(target, correct)
+            return target.module
+        from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
+
+        from qnndbg.pipeline import recipe
+        from qnndbg.pipeline.target import contiguous
+
+        self.report({"step": "export"})
+        with self._step(
+            "the model does not export", "make torch.export.export(module, inputs, strict=True) work first"
+        ):
+            graph = torch.export.export(target.module, inputs, strict=True).module()
+        self.report({"step": "quantise"})
+        with self._step(
+            "the quantiser failed", "try another precision, or report it to ExecuTorch with the log"
+        ):
+            quantizer, notes = recipe.quantizer_for(self.job.precision, self.job.soc, graph)
+            self.notes += notes
+            prepared = prepare_pt2e(graph, quantizer)
+            with torch.no_grad():
+                for sample in target.calibration or (inputs,):
+                    prepared(*contiguous(sample)[0])
+            converted: torch.nn.Module = convert_pt2e(prepared)
+        with self.recorder.stage("quantized", converted):  # type: ignore[arg-type]
+            self._run("quantized", converted, inputs)
+        correct |= self._accuracy("quantized", target, converted)
+        self._save_accuracy(target, correct)
+        return converted
+
+    def _lowered(self, module: torch.nn.Module, inputs: tuple[object, ...]) -> None:
+        from executorch.backends.qualcomm.utils.utils import to_edge_transform_and_lower_to_qnn
+
+        from qnndbg.pipeline import recipe
+
+        self.report({"step": "lower"})
+        specs = recipe.compile_specs(self.job.precision, self.job.soc, tapped=False)
+        with self._step(
+            self._why_lowering_failed, "the recording holds everything up to there; the log has what QNN said"
+        ):
+            self.writer.program(
+                "htp", to_edge_transform_and_lower_to_qnn(module, inputs, specs).to_executorch().buffer
+            )
+
+    def _why_lowering_failed(self) -> str:
+        stages = {"export": "a pass of the export pipeline failed", "edge": "decomposition to edge failed"}
+        stages |= {
+            "transform": "a to-edge pass failed",
+            "partition": "partitioning failed",
+            "preprocess": "the QNN backend failed",
+        }
+        stage = self.recorder.latest
+        if stage in {"", "annotation", "quantized"}:
+            return "the model does not export"
+        return stages.get(stage, f"lowering failed in stage {stage}")
+
+    def _tapped(self, instrument: Instrument) -> bool:
+        """Build again from the same edge program, with all intermediates dumped; False if that fails."""
+        from executorch.backends.qualcomm.partition.qnn_partitioner import QnnPartitioner
+        from executorch.backends.qualcomm.utils.qnn_manager_lifecycle import QnnManagerContext
+
+        from qnndbg.pipeline import recipe
+
+        self.report({"step": "tap"})
+        self.recorder.passes = False
+        specs = recipe.compile_specs(self.job.precision, self.job.soc, tapped=True)
+        methods = instrument.edge_manager.methods
+        try:
+            with QnnManagerContext(dict.fromkeys(methods, specs)):
+                manager = instrument.edge_manager.to_backend({m: QnnPartitioner(specs) for m in methods})
+            self.writer.program("htp-tapped", manager.to_executorch().buffer)
+        except Exception as error:  # noqa: BLE001 whatever the backend raises, the production build stands
+            traceback.print_exc()
+            self.notes.append(
+                f"no layer could be compared: the build with dumped intermediates failed: {error}"
+            )
+            return False
+        return True
+
+    def _run(self, runner: str, module: torch.nn.Module, inputs: Sequence[object]) -> None:
+        outputs = call(module, inputs)
+        self.writer.run(Run(id=runner, runner=runner, results=tuple(self._result(o) for o in outputs)))  # type: ignore[arg-type]
+
+    def _accuracy(self, runner: str, target: Target, module: torch.nn.Module) -> dict[str, int]:
+        if target.evaluation is None:
+            return {}
+        outputs = [call(module, sample)[0] for sample in target.evaluation.inputs]
+        return {runner: count_correct(outputs, target.evaluation.labels)}
+
+    def _save_accuracy(self, target: Target, correct: dict[str, int]) -> None:
+        from qnndbg.model.recording import Accuracy
+
+        if target.evaluation is not None:
+            self.writer.update_manifest(
+                accuracy=Accuracy(samples=len(target.evaluation.labels), correct=correct)
+            )
+
+    def _samples(self, target: Target) -> Samples | None:
+        from qnndbg.pipeline.target import stacked
+
+        if target.evaluation is None:
+            return None
+        return Samples(
+            inputs=tuple(self._tensor(t) for t in stacked(target.evaluation)),
+            labels=tuple(target.evaluation.labels),
+        )
+
+    def _tensor(self, value: Any) -> TensorRef:
+        return self.writer.tensor(*array_from_tensor(value))
+
+    def _result(self, value: object) -> TensorRef | None:
+        return self._tensor(value) if isinstance(value, torch.Tensor) else None
+
+    @contextmanager
+    def _step(self, fact: str | Callable[[], str], hint: str) -> Iterator[None]:
+        """Whatever user code or ExecuTorch raises in the block becomes an error that says what failed."""
+        try:
+            yield
+        except QnndbgError:
+            raise
+        except Exception as error:
+            what = fact if isinstance(fact, str) else fact()
+            raise LoweringError(f"{what}: {first_line(error)}", hint) from error
+
+
+def first_line(error: BaseException) -> str:
+    """Type and first line of an exception's message."""
+    lines = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__

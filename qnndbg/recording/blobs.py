@@ -1,0 +1,79 @@
+"""Tensors by content: ``tensors/<digest>.npy``, written once, read memory-mapped."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from qnndbg.errors import RecordingError
+from qnndbg.model.graph import TensorRef
+from qnndbg.recording.schema import DIGEST, digest
+
+STORED_AS = {"bfloat16": "uint16", "float8_e4m3fn": "uint8", "float8_e5m2": "uint8"}
+"""Dtypes that numpy lacks, and the one that holds their bits."""
+
+
+class Blobs:
+    """The tensors of one recording.
+
+    Args:
+        folder: the ``tensors`` folder.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def put(self, array: NDArray[np.generic], dtype: str | None = None) -> TensorRef:
+        """Store an array unless its bytes are there already.
+
+        Args:
+            array: any shape; copied only if it is not contiguous.
+            dtype: its torch dtype, where numpy lacks that and the array holds the bits.
+        """
+        # ascontiguousarray makes a 0-d array 1-d.
+        data = np.ascontiguousarray(array).reshape(array.shape)
+        name = dtype or str(data.dtype)
+        key = digest(f"{name}{data.shape}".encode(), data.reshape(-1).view(np.uint8).data)
+        path = self.folder / f"{key}.npy"
+        if not path.exists():
+            self.folder.mkdir(parents=True, exist_ok=True)
+            partial = path.with_suffix(f".{os.getpid()}")
+            with partial.open("wb") as file:
+                np.save(file, data, allow_pickle=False)
+            partial.replace(path)
+        return TensorRef(key, name, data.shape)
+
+    def get(self, ref: TensorRef) -> NDArray[np.generic]:
+        """Map a tensor into memory, read-only.
+
+        Raises:
+            RecordingError: it is missing, damaged, or not what the reference says.
+        """
+        if not DIGEST.fullmatch(ref.digest):
+            raise RecordingError(
+                f"{ref.digest!r} is no tensor digest", "the recording is damaged; record again"
+            )
+        path = self.folder / f"{ref.digest}.npy"
+        try:
+            array: NDArray[np.generic] = np.load(
+                path, mmap_mode="r" if _nonempty(ref) else None, allow_pickle=False
+            )
+        except (OSError, ValueError, EOFError) as error:
+            raise RecordingError(
+                f"tensor {ref.digest} cannot be read: {error}",
+                "the recording is incomplete or damaged; record again",
+            ) from error
+        if array.shape != ref.shape or str(array.dtype) != STORED_AS.get(ref.dtype, ref.dtype):
+            raise RecordingError(
+                f"tensor {ref.digest} is {array.dtype}{array.shape}, not {ref.dtype}{ref.shape}",
+                "the recording is damaged; record again",
+            )
+        return array
+
+
+def _nonempty(ref: TensorRef) -> bool:
+    """An empty file section cannot be mapped."""
+    return all(ref.shape)

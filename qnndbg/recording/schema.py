@@ -1,0 +1,155 @@
+"""JSON and digests of the model types, and the refusal of what does not fit them."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import re
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+from msgspec.structs import replace
+
+from qnndbg.errors import RecordingError, SchemaError
+from qnndbg.model.graph import Graph, Origin
+from qnndbg.model.recording import SCHEMA_VERSION, Manifest
+
+T = TypeVar("T")
+
+DIGEST = re.compile(r"[0-9a-f]{32}")
+MAX_JSON_BYTES = 1 << 30
+"""A compressed file that unpacks to more than this is refused."""
+
+
+def digest(*parts: bytes | memoryview) -> str:
+    """The 128-bit BLAKE2b digest of the parts, in hexadecimal."""
+    h = hashlib.blake2b(digest_size=16)
+    for part in parts:
+        h.update(part)
+    return h.hexdigest()
+
+
+def encode(value: object) -> bytes:
+    """Compact JSON; equal values give equal bytes."""
+    return msgspec.json.encode(value, order="deterministic")
+
+
+def encode_pretty(value: object) -> bytes:
+    """Indented JSON for the files that people read."""
+    return msgspec.json.format(encode(value), indent=2) + b"\n"
+
+
+def decode(data: bytes, kind: type[T], name: str) -> T:
+    """Parse and validate.
+
+    Args:
+        data: JSON.
+        kind: the model type that it must fit.
+        name: the file's name, for the message.
+
+    Raises:
+        RecordingError: it is no JSON, or does not fit.
+    """
+    try:
+        return msgspec.json.decode(data, type=kind)
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise RecordingError(
+            f"{name} does not hold what a recording must hold: {error}",
+            "the file is damaged or was not written by qnndbg; record again",
+        ) from error
+
+
+class _Front(msgspec.Struct):
+    """The one field that every schema version has."""
+
+    schema: int
+
+
+def decode_manifest(data: bytes) -> Manifest:
+    """Parse the manifest; a newer schema is told apart from a damaged file.
+
+    Raises:
+        SchemaError: a newer qnndbg wrote it.
+        RecordingError: it is damaged.
+    """
+    version = decode(data, _Front, "manifest.json").schema
+    if version > SCHEMA_VERSION:
+        raise SchemaError(
+            f"the recording has schema {version}, and this qnndbg reads up to {SCHEMA_VERSION}",
+            "update qnndbg: pip install --upgrade qnndbg",
+        )
+    return decode(data, Manifest, "manifest.json")
+
+
+def graph_digest(graph: Graph) -> str:
+    """The key under which a graph is stored: everything in it counts, names and origins too."""
+    return digest(encode(graph))
+
+
+def structure_digest(graph: Graph) -> str:
+    """Digest of what a graph computes: ops, arguments, edges, dtypes, shapes, encodings, constants.
+
+    Nodes are numbered in their order, so a graph whose nodes were only renamed, or that only got
+    other debug handles or origins, has the same digest.
+    """
+    number = {node.name: str(i) for i, node in enumerate(graph.nodes)}
+    bare = []
+    for node in graph.nodes:
+        target = node.target if node.op == "call_function" else ""
+        anonymous = replace(
+            node,
+            name="",
+            target=target,
+            origin=Origin(),
+            handle=(),
+            tensors=(),
+            args=(),
+            kwargs={},
+            requantize={},
+        )
+        bare.append(
+            (
+                anonymous,
+                [_numbered(arg, number) for arg in node.args],
+                {key: _numbered(arg, number) for key, arg in node.kwargs.items()},
+                {number.get(user, user): params for user, params in node.requantize.items()},
+            )
+        )
+    outputs = [(output.role, _numbered(output.value, number)) for output in graph.outputs]
+    return digest(encode((bare, outputs, graph.stored_layout)))
+
+
+def _numbered(arg: object, number: dict[str, str]) -> object:
+    """The argument as built-ins, with every reference replaced by the number of its node."""
+    tree = msgspec.to_builtins(arg)
+    return _renamed(tree, number)
+
+
+def _renamed(tree: object, number: dict[str, str]) -> object:
+    if not isinstance(tree, (list, tuple)):
+        return tree
+    if len(tree) == 2 and tree[0] == "ref":
+        return ("ref", number.get(str(tree[1]), "?"))
+    return [_renamed(item, number) for item in tree]
+
+
+def read_gzip(path: Path) -> bytes:
+    """Unpack a file of a recording.
+
+    Raises:
+        RecordingError: it is damaged, or unpacks to more than ``MAX_JSON_BYTES``.
+    """
+    try:
+        with gzip.open(path) as file:
+            data = file.read(MAX_JSON_BYTES + 1)
+    except (OSError, EOFError) as error:
+        raise RecordingError(f"{path.name} cannot be unpacked: {error}", "record again") from error
+    if len(data) > MAX_JSON_BYTES:
+        raise RecordingError(f"{path.name} unpacks to more than {MAX_JSON_BYTES} bytes", "record again")
+    return data
+
+
+def write_gzip(path: Path, data: bytes) -> None:
+    """Pack with no clock and no name inside, so that equal data gives equal files."""
+    path.write_bytes(gzip.compress(data, compresslevel=6, mtime=0))

@@ -1,0 +1,112 @@
+"""Opens a recording. A reader changes nothing, and loads each part when it is asked for."""
+
+from __future__ import annotations
+
+import functools
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from qnndbg.errors import RecordingError
+from qnndbg.model.graph import Graph, TensorRef
+from qnndbg.model.recording import Manifest, PassEvent, QnnGraph, Run
+from qnndbg.model.result import Comparison
+from qnndbg.recording import schema
+from qnndbg.recording.blobs import Blobs
+
+SUFFIX = ".qnndbg"
+
+
+def open_recording(path: str | Path) -> Recording:
+    """Open a recording, complete or not.
+
+    Raises:
+        RecordingError: there is none, or it is damaged.
+        SchemaError: a newer qnndbg wrote it.
+    """
+    folder = Path(path)
+    if not folder.exists():
+        raise RecordingError(
+            f"there is no recording {folder}", "make one with: qnndbg record TARGET -o " + str(folder)
+        )
+    if not (folder / "manifest.json").is_file():
+        raise RecordingError(
+            f"{folder} is not a recording: it has no manifest.json",
+            "a recording is a folder that qnndbg record wrote",
+        )
+    return Recording(folder, schema.decode_manifest(_read(folder / "manifest.json")))
+
+
+class Recording:
+    """A recording on disk.
+
+    Args:
+        folder: where it is.
+        manifest: its front page.
+    """
+
+    def __init__(self, folder: Path, manifest: Manifest) -> None:
+        self.folder = folder
+        self.manifest = manifest
+        self._blobs = Blobs(folder / "tensors")
+
+    @functools.cached_property
+    def passes(self) -> tuple[PassEvent, ...]:
+        """All pass events, in order; a last line that was cut off by a crash is left out."""
+        path = self.folder / "passes.jsonl"
+        if not path.exists():
+            return ()
+        *lines, _cut_off = _read(path).split(b"\n")
+        return tuple(schema.decode(line, PassEvent, path.name) for line in lines if line)
+
+    def graph(self, digest: str) -> Graph:
+        """A stored graph.
+
+        Raises:
+            RecordingError: it is missing or damaged.
+        """
+        if not schema.DIGEST.fullmatch(digest):
+            raise RecordingError(f"{digest!r} is no graph digest", "the recording is damaged; record again")
+        return schema.decode(
+            schema.read_gzip(self.folder / "graphs" / f"{digest}.json.gz"), Graph, f"graph {digest}"
+        )
+
+    @functools.cached_property
+    def qnn(self) -> tuple[QnnGraph, ...]:
+        """The QNN graphs by method and partition."""
+        graphs = [
+            schema.decode(_read(p), QnnGraph, p.name) for p in sorted((self.folder / "qnn").glob("*.json"))
+        ]
+        return tuple(sorted(graphs, key=lambda g: (g.method, g.partition)))
+
+    @functools.cached_property
+    def runs(self) -> dict[str, Run]:
+        """Run id to run."""
+        found = [schema.decode(_read(p), Run, p.name) for p in sorted((self.folder / "runs").glob("*.json"))]
+        return {run.id: run for run in found}
+
+    def tensor(self, ref: TensorRef) -> NDArray[np.generic]:
+        """A stored tensor, mapped read-only; see :meth:`Blobs.get`."""
+        return self._blobs.get(ref)
+
+    def comparison(self) -> Comparison | None:
+        """The comparison, if the recording got that far."""
+        path = self.folder / "comparison.json"
+        return schema.decode(_read(path), Comparison, path.name) if path.exists() else None
+
+    def last_graph(self, stage: str, method: str = "forward", partition: int | None = None) -> Graph | None:
+        """The snapshot with which a stage ended, if it was reached."""
+        for event in reversed(self.passes):
+            if (event.stage, event.method, event.partition) == (stage, method, partition) and event.after:
+                return self.graph(event.after)
+        return None
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise RecordingError(
+            f"{path.name} cannot be read: {error.strerror}", "check the path and its permissions"
+        ) from error

@@ -1,0 +1,95 @@
+"""The report as JSON: one object, every field always present, null where a value is undefined.
+
+The same recording gives the same bytes: keys are sorted, and neither a clock nor a path of the machine
+that recorded goes in.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+
+import msgspec
+
+from qnndbg.analyze.verdict import empty_comparison, sources, victims
+from qnndbg.model.recording import Manifest, PassEvent
+from qnndbg.model.result import Comparison, ErrorMetrics, LayerResult
+from qnndbg.report.layers import Order, ordered
+
+Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
+
+
+def json_report(
+    manifest: Manifest,
+    comparison: Comparison | None,
+    passes: tuple[PassEvent, ...],
+    *,
+    sort: Order = "order",
+) -> str:
+    """What a recording says, as a JSON object in text; the arguments are those of the text report."""
+    answer = comparison or empty_comparison()
+    report = {
+        "schema": manifest.schema,
+        "target": manifest.target,
+        "precision": manifest.precision,
+        "soc": manifest.soc,
+        "complete": manifest.complete,
+        "failure": _plain(manifest.failure),
+        "verdict": _plain(answer.verdict),
+        "ladder": _plain(answer.ladder),
+        "layers": _layers(answer.layers, sort),
+        "coverage": {**_fields(answer.coverage), "share": answer.coverage.share},
+        "accuracy": _plain(manifest.accuracy),
+        "inputs": _plain(manifest.inputs),
+        "notes": _plain(manifest.notes),
+        "passes": _passes(passes),
+        "environment": _plain(manifest.environment),
+    }
+    return json.dumps(report, indent=2, sort_keys=True, allow_nan=False)
+
+
+def _layers(layers: tuple[LayerResult, ...], sort: Order) -> list[Json]:
+    made, inherited = frozenset(sources(layers)), frozenset(victims(layers))
+    rows: list[Json] = []
+    for layer in ordered(layers, sort):
+        standing = "made here" if layer in made else "inherited" if layer in inherited else None
+        errors = {name: _error(getattr(layer, name)) for name in ("accumulated", "local")}
+        rows.append({**_fields(layer), **errors, "standing": standing})
+    return rows
+
+
+def _error(error: ErrorMetrics | None) -> Json:
+    """The metrics; all null where nothing was compared, so that a reader can always look inside."""
+    return dict.fromkeys(ErrorMetrics.__struct_fields__) if error is None else _plain(error)
+
+
+def _passes(passes: tuple[PassEvent, ...]) -> dict[str, Json]:
+    """Per stage: how many passes ran, changed the graph and said they did; which changed it or failed."""
+    runs = [event for event in passes if event.name]
+    summary: dict[str, Json] = {}
+    for stage in dict.fromkeys(event.stage for event in runs):
+        events = [event for event in runs if event.stage == stage]
+        summary[stage] = {
+            "run": len(events),
+            "changed": [event.name for event in events if event.changed],
+            "claimed": sum(event.claimed_modified is True for event in events),
+            "failed": {event.name: event.error for event in events if event.error},
+        }
+    return summary
+
+
+def _plain(value: object) -> Json:
+    """Structs to objects with all their fields; msgspec would leave out those with a default."""
+    if isinstance(value, msgspec.Struct):
+        return _fields(value)
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, tuple):
+        return [_plain(item) for item in value]
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    raise TypeError(f"no JSON for {type(value).__name__}")
+
+
+def _fields(struct: msgspec.Struct) -> dict[str, Json]:
+    return {name: _plain(getattr(struct, name)) for name in struct.__struct_fields__}

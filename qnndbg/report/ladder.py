@@ -1,0 +1,92 @@
+"""The ladder of output errors as a table: one row per rung and output."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from rich.table import Table
+from rich.text import Text
+
+from qnndbg.analyze.verdict import SAME_NUMBERS_DB, quality
+from qnndbg.model.result import ErrorMetrics, Rung
+from qnndbg.report import units
+
+SHOWN_OUTPUTS = 4
+"""A decoder has dozens of outputs, nearly all of them states."""
+FIXED_WIDTH = 44
+"""Cells that a row needs beside its bar."""
+WIDEST_BAR = 50
+
+
+def ladder_table(ladder: tuple[Rung, ...], width: int, *, everything: bool) -> Table:
+    """The rungs of the worst outputs, or of all.
+
+    Args:
+        ladder: rungs of every output.
+        width: cells that the table may take.
+        everything: show every output.
+    """
+    outputs = _by_output(ladder)
+    shown = sorted(outputs, key=lambda output: quality(outputs[output][-1].against_eager))
+    if not everything:
+        shown = shown[:SHOWN_OUTPUTS]
+    bar_width = min(max(width - FIXED_WIDTH, 10), WIDEST_BAR)
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_header=False)
+    table.add_column(no_wrap=True)
+    table.add_column(justify="right", no_wrap=True)
+    table.add_column(width=bar_width, no_wrap=True)
+    table.add_column()
+    for output in sorted(shown):
+        if len(outputs) > 1:
+            table.add_row(Text(f"output {output}", "dim"))
+        _add_output(table, outputs[output], bar_width)
+    if hidden := len(outputs) - len(shown):
+        table.add_row(
+            Text(f"{hidden} more", "dim"), "", Text("outputs that are closer to eager: --all", "dim")
+        )
+    return table
+
+
+def _by_output(ladder: Iterable[Rung]) -> dict[int, list[Rung]]:
+    outputs: dict[int, list[Rung]] = {}
+    for rung in ladder:
+        outputs.setdefault(rung.output, []).append(rung)
+    return outputs
+
+
+def _add_output(table: Table, rungs: list[Rung], bar_width: int) -> None:
+    before: Rung | None = None
+    for rung in rungs:
+        error = rung.against_eager
+        value = None if error is None or error.nonfinite or before is None else error.sqnr_db
+        table.add_row(
+            Text(rung.name),
+            Text(units.decibels(error), "bold") if before else Text(),
+            Text("" if value is None else units.bar(value, bar_width), "cyan"),
+            _change(before, rung),
+        )
+        before = rung
+
+
+def _change(before: Rung | None, rung: Rung) -> Text:
+    """What the rung did to the output: nothing, rounding, or a loss in dB; then its note."""
+    if before is None:
+        return Text("the module itself", "dim")
+    if rung.against_previous is None:
+        return Text(rung.note or "not compared", "yellow")
+    note = Text(f"  {rung.note}" if rung.note else "", "dim")
+    return Text.assemble(_step(before, rung, rung.against_previous), note)
+
+
+def _step(before: Rung, rung: Rung, step: ErrorMetrics) -> Text:
+    if not step.mismatched:
+        return Text("= bit-equal", "dim")
+    if quality(step) >= SAME_NUMBERS_DB:
+        return Text(f"≈ equal to {units.decibels(step)} dB", "dim")
+    old, new = before.against_eager, rung.against_eager
+    if quality(old) >= SAME_NUMBERS_DB:
+        return Text("▼ first error")
+    if old is None or new is None or old.sqnr_db is None or new.sqnr_db is None:
+        return Text(f"{units.decibels(step)} dB against {before.name}")
+    change = units.signed(new.sqnr_db - old.sqnr_db, plus=True)
+    return Text(f"▼ {change} dB", "bold red") if change.startswith("−") else Text(f"  {change} dB")

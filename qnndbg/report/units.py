@@ -1,0 +1,101 @@
+"""How numbers and signs are written in text. A sign goes with each colour, so that either suffices."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from qnndbg.model.result import ErrorMetrics
+
+NONE = "–"
+EQUAL = "="
+MADE_HERE = "▲"
+INHERITED = "↓"
+SOUND = "✓"
+BROKEN = "✗"
+
+ASCII = str.maketrans("▲↓▼✓✗→·•–−≈×∞…█▏▎▍▌▋▊▉", "^<v+x>|*--~x8~########")
+"""A stand-in of the same width for each sign, for terminals without Unicode."""
+
+BAR_DB = 100.0
+"""A bar is full here; better than this is rounding of float32."""
+SHORT_DTYPES = {
+    "UFIXED_POINT_": "u",
+    "SFIXED_POINT_": "s",
+    "FLOAT_": "f",
+    "BFLOAT_": "bf",
+    "UINT_": "uint",
+    "INT_": "int",
+    "BOOL_": "bool",
+}
+EIGHTHS = " ▏▎▍▌▋▊▉"
+
+
+def steps(error: ErrorMetrics | None, unit: Literal["LSB", "ULP"]) -> str:
+    """The largest error in steps, as a cell."""
+    value = None if error is None else error.max_lsb if unit == "LSB" else error.max_ulp
+    return NONE if value is None else number(value)
+
+
+def decibels(error: ErrorMetrics | None) -> str:
+    """The SQNR as a cell: a number, equal, not finite, or undefined."""
+    if error is None or not error.elements:
+        return NONE
+    if not error.mismatched:
+        return EQUAL
+    if error.nonfinite:
+        return "NaN/∞"
+    return NONE if error.sqnr_db is None else signed(error.sqnr_db)
+
+
+def number(value: float) -> str:
+    """A count of steps in at most six characters."""
+    if value >= 1e6:
+        mantissa, _, exponent = f"{value:.1e}".partition("e")
+        return f"{mantissa}e{int(exponent)}"
+    if 0 < value < 0.05:
+        return "<0.1"
+    return f"{value:.0f}" if value >= 100 or abs(value - round(value)) < 0.01 else f"{value:.1f}"
+
+
+def signed(value: float, *, plus: bool = False) -> str:
+    """One decimal, with a minus sign as wide as a plus."""
+    return f"{value:{'+' if plus else ''}.1f}".replace("-", "−")
+
+
+def percent(part: int, whole: int) -> str:
+    """A share with one decimal."""
+    return f"{100 * part / whole:.1f} %" if whole else NONE
+
+
+def dtype(name: str) -> str:
+    """A short form of QNN's name: ``u16`` of ``UFIXED_POINT_16``, ``f16`` of ``FLOAT_16``; else as it is."""
+    for long, short in SHORT_DTYPES.items():
+        if name.startswith(long):
+            return short + name.removeprefix(long)
+    return name
+
+
+def bar(value: float, width: int) -> str:
+    """A bar of a width in cells, exact to an eighth of one."""
+    filled = round(min(max(value / BAR_DB, 0.0), 1.0) * width * 8)
+    return ("█" * (filled // 8) + EIGHTHS[filled % 8]).rstrip()
+
+
+def clip_tensor(text: str, width: int) -> str:
+    """Shorten a tensor name where it tells least: at the default overload, else in the middle."""
+    if len(text) > width:
+        text = text.replace("_default", "…", 1)
+    if len(text) <= width:
+        return text
+    tail = (width - 1) // 2
+    return f"{text[: width - 1 - tail]}…{text[len(text) - tail :]}"
+
+
+def clip_left(text: str, width: int) -> str:
+    """Shorten a dotted path to its innermost parts."""
+    return text if len(text) <= width else f"…{text[len(text) - width + 1 :]}"
+
+
+def clip_right(text: str, width: int) -> str:
+    """Shorten a word to its beginning."""
+    return text if len(text) <= width else f"{text[: width - 1]}…"

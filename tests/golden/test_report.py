@@ -1,0 +1,72 @@
+"""Whole reports, byte for byte but for trailing spaces."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+from rich.console import Console
+
+from qnndbg.report.as_json import json_report
+from qnndbg.report.text import print_report
+
+WIDTHS = [80, 120]
+
+
+def printed(recorded: Any, width: int, **options: Any) -> str:
+    """The report as plain text of a width."""
+    console = Console(file=io.StringIO(), width=width, color_system=None, force_terminal=False)
+    print_report(console, *recorded, **options)
+    assert isinstance(console.file, io.StringIO)
+    return console.file.getvalue()
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("name", ["mixed", "overflow", "failed"])
+def test_text(
+    name: str, width: int, golden: Callable[[str, str], None], request: pytest.FixtureRequest
+) -> None:
+    golden(f"{name}-{width}.txt", printed(request.getfixturevalue(name), width))
+
+
+def test_everything(mixed: Any, golden: Callable[[str, str], None]) -> None:
+    golden("mixed-all-80.txt", printed(mixed, 80, layers=None, sort="order"))
+
+
+@pytest.mark.parametrize("name", ["mixed", "failed"])
+def test_json(name: str, golden: Callable[[str, str], None], request: pytest.FixtureRequest) -> None:
+    golden(f"{name}.json", json_report(*request.getfixturevalue(name)))
+
+
+@pytest.mark.parametrize("width", [40, 60, *WIDTHS, 200])
+def test_no_line_is_wider_than_the_terminal(mixed: Any, width: int) -> None:
+    assert all(len(line) <= width for line in printed(mixed, width).splitlines())
+
+
+def test_partitions_are_told_apart_where_there_are_several(mixed: Any) -> None:
+    first, *others = mixed.comparison.layers
+    comparison = replace(mixed.comparison, layers=(replace(first, partition=1), *others))
+    lines = printed((mixed.manifest, comparison, ()), 120).splitlines()
+    header = next(line for line in lines if line.startswith("  tensor"))
+    row = next(line for line in lines if first.tensor in line)
+    assert row[header.index("part") :].startswith("1 ")
+
+
+def test_colour_adds_nothing_but_colour(mixed: Any) -> None:
+    console = Console(file=io.StringIO(), width=80, force_terminal=True, color_system="standard", record=True)
+    print_report(console, *mixed)
+    assert console.export_text().split() == printed(mixed, 80).split()
+
+
+def test_json_has_the_promised_keys_for_every_layer(mixed: Any) -> None:
+    report = json.loads(json_report(*mixed))
+    assert {"verdict", "ladder", "layers", "coverage", "environment"} <= report.keys()
+    assert {"compared", "total", "share", "reasons"} <= report["coverage"].keys()
+    for layer in report["layers"]:
+        assert {"tensor", "op", "module", "dtype", "accumulated", "local"} <= layer.keys()
+        for error in (layer["accumulated"], layer["local"]):
+            assert {"sqnr_db", "max_lsb", "max_abs"} <= error.keys()

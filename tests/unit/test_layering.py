@@ -1,0 +1,34 @@
+"""A recording can be viewed where neither torch nor ExecuTorch is installed."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+ADAPTED = ("torch", "torchao", "executorch")
+PROBE = """
+import importlib, sys
+importlib.import_module(sys.argv[1])
+print(*sorted(set(sys.argv[2:]) & set(sys.modules)))
+"""
+
+
+def modules_loaded_by(name: str) -> list[str]:
+    """Which of the adapted libraries a fresh interpreter holds after it imported a module."""
+    command = [sys.executable, "-c", PROBE, name, *ADAPTED]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+
+
+@pytest.mark.parametrize(
+    "name", ["qnndbg.cli.main", "qnndbg.cli.show", "qnndbg.report", "qnndbg.recording", "qnndbg.analyze"]
+)
+def test_the_viewing_side_loads_no_adapted_library(name: str) -> None:
+    assert modules_loaded_by(name) == []
+
+
+def test_the_probe_sees_what_a_module_loads() -> None:
+    command = [sys.executable, "-c", PROBE, "json", "json", "torch"]
+    found = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+    assert found == ["json"]

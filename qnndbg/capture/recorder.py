@@ -53,6 +53,8 @@ class Recorder:
     count: int = 0
     latest: str = ""
     """The last stage that was entered."""
+    failed: PassEvent | None = None
+    """The pass that raised."""
     weights: Weights = field(init=False)
     created: dict[str, dict[str, str]] = field(default_factory=dict)
     """Method to node to the pass that invented it."""
@@ -209,5 +211,7 @@ class Recorder:
 
     def _emit(self, event: PassEvent) -> None:
         self.count += 1
+        if event.error:
+            self.failed = event
         self.writer.pass_event(event)
         self.on_event(event)

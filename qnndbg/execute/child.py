@@ -30,6 +30,9 @@ def main() -> None:
     sys.path.extend(entry for entry in job["path"] if entry not in sys.path)
     with open(pipe, "wb") as messages:  # noqa: PTH123  a descriptor has no path
         _answer(job, messages)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)  # taking torch and the QNN libraries down costs seconds, and sometimes hangs
 
 
 def _answer(job: dict[str, object], messages: BinaryIO) -> None:

@@ -36,7 +36,9 @@ def execute(
         The outputs of each sample, copied out of the runtime's own memory.
     """
     with _explained():
-        runner = Runtime.get().load_program(program.read_bytes()).load_method(method)
+        # The method reads memory of its program, which must not be collected before it.
+        loaded = Runtime.get().load_program(program.read_bytes())
+        runner = loaded.load_method(method)
         return [[_copied(output) for output in runner.execute(list(sample))] for sample in samples]
 
 

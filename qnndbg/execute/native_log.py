@@ -18,6 +18,7 @@ LONGEST = 200
 
 _TROUBLE = re.compile(r"\b(error|fail|fatal|assert|abort|terminate|exception|pure virtual)|what\(\)", re.I)
 _PYTHON_STACK = "Fatal Python error:"  # faulthandler's, after whatever native code had to say
+_QNN_ERROR = re.compile(r"\[ERROR\] \[Qnn ExecuTorch\]:([^\r\n]*)")
 _REMEDIES = (
     # QNN 2.47, 2.48, 2.50 and 2.51 reject a device option that ExecuTorch 1.4 and 1.5 set.
     ("unknown custom config socModel", "pip install onnxruntime-qnn==2.5.0"),
@@ -46,6 +47,17 @@ def known_remedy(log: Path, start: int = 0) -> str:
     """
     text = _tail(log, start)
     return next((remedy for words, remedy in _REMEDIES if words in text), "")
+
+
+def qnn_complaint(log: Path, start: int = 0) -> str:
+    """Return what QNN says is wrong with a graph, else nothing; a line that names an op is preferred.
+
+    Args:
+        log: the file, which may be missing.
+        start: offset in bytes at which the worker in question began to write.
+    """
+    said = [line.strip().removeprefix("<E>").strip() for line in _QNN_ERROR.findall(_tail(log, start))]
+    return next((line for line in said if '"' in line), said[0] if said else "")[:LONGEST]
 
 
 def _tail(log: Path, start: int) -> str:

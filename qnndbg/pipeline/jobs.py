@@ -1,4 +1,4 @@
-"""What the parent and its workers say to each other."""
+"""What the parent and its worker say to each other."""
 
 from __future__ import annotations
 
@@ -9,17 +9,10 @@ import msgspec
 from qnndbg.model.graph import TensorRef
 
 Report = Callable[[dict[str, object]], None]
-"""Sends an event to the parent: a ``step`` that begins, or a ``pass`` that ran."""
+"""Sends an event to the parent: a ``step`` that begins, a ``pass`` that ran, or what was ``lowered``."""
 
-
-class LowerJob(msgspec.Struct, frozen=True, kw_only=True):
-    """Export, quantise and lower a target, twice: as it is, and with all intermediates dumped."""
-
-    folder: str
-    target: str
-    precision: str
-    soc: str
-    sdk: str
+MEASURES = ("htp", "htp-tapped", "refer")
+"""What is done with the two programs, in this order: execute both, and run the CPU references."""
 
 
 class Samples(msgspec.Struct, frozen=True, kw_only=True):
@@ -29,26 +22,26 @@ class Samples(msgspec.Struct, frozen=True, kw_only=True):
     labels: tuple[int, ...]
 
 
-class LowerResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What the parent must know for the jobs that follow."""
+class Lowered(msgspec.Struct, frozen=True, kw_only=True):
+    """What the steps after the lowering must know of it."""
 
     tapped: bool
     """Whether the build with the dump exists."""
     samples: Samples | None = None
 
 
-MEASURES = ("htp", "htp-tapped", "refer")
-"""The steps of a :class:`MeasureJob`, in their order."""
+class Job(msgspec.Struct, frozen=True, kw_only=True):
+    """Lower a target, as it is and with all intermediates dumped, and measure the two programs.
 
-
-class MeasureJob(msgspec.Struct, frozen=True, kw_only=True):
-    """Execute the two programs on the emulator, and run the CPU references.
-
-    One worker for all of it, as starting one costs more than the work; each step is saved before the
-    next begins, so after a crash another worker goes on behind the step that did it.
+    One worker does all of it, as starting one costs more than most of the work. Each step is saved
+    before the next begins, so after a crash another worker goes on behind the step that did it.
     """
 
     folder: str
+    target: str
+    precision: str
+    soc: str
     sdk: str
-    steps: tuple[str, ...]
-    samples: Samples | None = None
+    lowered: Lowered | None = None
+    """What an earlier worker lowered; None to begin with the lowering."""
+    measures: tuple[str, ...] = MEASURES

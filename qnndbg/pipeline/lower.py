@@ -1,4 +1,4 @@
-"""The job that captures: export, quantise, lower, and lower once more with every intermediate dumped."""
+"""Captures: export, quantise, lower, and lower once more with every intermediate dumped."""
 
 from __future__ import annotations
 
@@ -15,26 +15,23 @@ from qnndbg.capture.instrument import Instrument, instrumented
 from qnndbg.capture.recorder import Recorder
 from qnndbg.capture.tensors import array_from_tensor
 from qnndbg.errors import LoweringError, QnndbgError
-from qnndbg.execute.sdk import activate, build_id, find_sdk
 from qnndbg.model.graph import TensorRef
 from qnndbg.model.recording import Input, Run
 from qnndbg.model.target import Target
 from qnndbg.pipeline.calls import call, count_correct, flatten
-from qnndbg.pipeline.jobs import LowerJob, LowerResult, Report, Samples
+from qnndbg.pipeline.jobs import Job, Lowered, Report, Samples
 from qnndbg.recording.writer import Writer
 
 
-def lower(payload: Mapping[str, object], report: Report) -> object:
-    """Run a :class:`LowerJob`; gives a :class:`LowerResult`."""
-    job = msgspec.convert(payload, LowerJob)
-    report({"step": "start"})
-    sdk = find_sdk(job.sdk or None)
-    activate(sdk)
-    return msgspec.to_builtins(_Lowering(job, report).run(build_id(sdk)))
+class Lowering:
+    """One lowering of a target, written into a recording as it goes.
 
+    Args:
+        job: what to lower, and where the recording is.
+        report: gets the steps and passes.
+    """
 
-class _Lowering:
-    def __init__(self, job: LowerJob, report: Report) -> None:
+    def __init__(self, job: Job, report: Report) -> None:
         self.job, self.report = job, report
         self.writer = Writer(Path(job.folder))
         self.recorder = Recorder(
@@ -42,7 +39,16 @@ class _Lowering:
         )
         self.notes: list[str] = []
 
-    def run(self, build: str) -> LowerResult:
+    def run(self, build: str) -> Lowered:
+        """Lower twice, as it is and with the dump.
+
+        Args:
+            build: the build id of the QNN libraries.
+
+        Raises:
+            UsageError: the target cannot be recorded.
+            LoweringError: a step failed.
+        """
         from qnndbg.pipeline import recipe
         from qnndbg.pipeline.target import contiguous, load_target
 
@@ -57,7 +63,7 @@ class _Lowering:
         self._note_inputs(inputs, fixed)
         self.report({"step": "eager"})
         with self._step(
-            "the module cannot be run with its example inputs", "run module(*inputs) yourself first"
+            _saying("the module cannot be run with its example inputs"), "run module(*inputs) yourself first"
         ):
             self._run("eager", target.module, inputs)
             correct = self._accuracy("eager", target, target.module)
@@ -66,7 +72,7 @@ class _Lowering:
             self._lowered(module, inputs)
             tapped = self._tapped(instrument)
         self.writer.update_manifest(notes=tuple(self.notes))
-        return LowerResult(tapped=tapped, samples=self._samples(target))
+        return Lowered(tapped=tapped, samples=self._samples(target))
 
     def _note_inputs(self, inputs: Sequence[object], fixed: Mapping[int, str]) -> None:
         self.writer.update_manifest(
@@ -89,12 +95,13 @@ class _Lowering:
 
         self.report({"step": "export"})
         with self._step(
-            "the model does not export", "make torch.export.export(module, inputs, strict=True) work first"
+            _saying("the model does not export"),
+            "make torch.export.export(module, inputs, strict=True) work first",
         ):
             graph = torch.export.export(target.module, inputs, strict=True).module()
         self.report({"step": "quantise"})
         with self._step(
-            "the quantiser failed", "try another precision, or report it to ExecuTorch with the log"
+            _saying("the quantiser failed"), "try another precision, or report it to ExecuTorch with the log"
         ):
             quantizer, notes = recipe.quantizer_for(self.job.precision, self.job.soc, graph)
             self.notes += notes
@@ -116,24 +123,18 @@ class _Lowering:
 
         self.report({"step": "lower"})
         specs = recipe.compile_specs(self.job.precision, self.job.soc, tapped=False)
-        with self._step(
-            self._why_lowering_failed, "the recording holds everything up to there; the log has what QNN said"
-        ):
+        with self._step(self._why_lowering_failed, "see which pass or op it was, and what it got"):
             self.writer.program(
                 "htp", to_edge_transform_and_lower_to_qnn(module, inputs, specs).to_executorch().buffer
             )
 
-    def _why_lowering_failed(self) -> str:
-        stages = {"export": "a pass of the export pipeline failed", "edge": "decomposition to edge failed"}
-        stages |= {
-            "transform": "a to-edge pass failed",
-            "partition": "partitioning failed",
-            "preprocess": "the QNN backend failed",
-        }
-        stage = self.recorder.latest
+    def _why_lowering_failed(self, error: BaseException) -> str:
+        failed, stage = self.recorder.failed, self.recorder.latest
+        if failed is not None:
+            return f"the pass {failed.name} of the stage {failed.stage} failed: {failed.error}"
         if stage in {"", "annotation", "quantized"}:
-            return "the model does not export"
-        return stages.get(stage, f"lowering failed in stage {stage}")
+            return f"the model does not export: {first_line(error)}"
+        return f"lowering failed in the stage {stage}: {first_line(error)}"
 
     def _tapped(self, instrument: Instrument) -> bool:
         """Build again from the same edge program, with all intermediates dumped; False if that fails."""
@@ -193,15 +194,18 @@ class _Lowering:
         return self._tensor(value) if isinstance(value, torch.Tensor) else None
 
     @contextmanager
-    def _step(self, fact: str | Callable[[], str], hint: str) -> Iterator[None]:
+    def _step(self, fact: Callable[[BaseException], str], hint: str) -> Iterator[None]:
         """Whatever user code or ExecuTorch raises in the block becomes an error that says what failed."""
         try:
             yield
         except QnndbgError:
             raise
         except Exception as error:
-            what = fact if isinstance(fact, str) else fact()
-            raise LoweringError(f"{what}: {first_line(error)}", hint) from error
+            raise LoweringError(fact(error), hint) from error
+
+
+def _saying(what: str) -> Callable[[BaseException], str]:
+    return lambda error: f"{what}: {first_line(error)}"
 
 
 def first_line(error: BaseException) -> str:

@@ -1,22 +1,19 @@
-"""The job that measures: both programs on the HTP emulator, then the CPU references."""
+"""Measures: both programs on the HTP emulator, then the CPU references."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import torch
 
 from qnndbg.capture.tensors import array_from_tensor
 from qnndbg.execute import htp
 from qnndbg.execute.etdump import Tap
-from qnndbg.execute.sdk import activate, find_sdk
 from qnndbg.model.recording import Accuracy, QnnGraph, Run, Value
 from qnndbg.pipeline.calls import count_correct
-from qnndbg.pipeline.jobs import MeasureJob, Report, Samples
+from qnndbg.pipeline.jobs import Samples
 from qnndbg.pipeline.refer import refer, tensor_from
 from qnndbg.recording.store import Recording, open_recording
 from qnndbg.recording.writer import Writer
@@ -24,19 +21,12 @@ from qnndbg.recording.writer import Writer
 QNN_BYTES = {"8": 1, "16": 2, "32": 4, "64": 8}
 
 
-def measure(payload: Mapping[str, object], report: Report) -> object:
-    """Run a :class:`MeasureJob`."""
-    job = msgspec.convert(payload, MeasureJob)
-    # The references need it too: ExecuTorch registers the operators of the edge dialect.
-    activate(find_sdk(job.sdk or None))
-    folder = Path(job.folder)
-    for step in job.steps:
-        report({"step": step})
-        if step == "refer":
-            refer(folder)
-        else:
-            _execute(folder, step, job.samples)
-    return None
+def measure(folder: Path, step: str, samples: Samples | None) -> None:
+    """Do one step of ``MEASURES`` and write its runs into the recording."""
+    if step == "refer":
+        refer(folder)
+    else:
+        _execute(folder, step, samples)
 
 
 def _execute(folder: Path, runner: str, samples: Samples | None) -> None:

@@ -7,21 +7,22 @@ from __future__ import annotations
 
 import platform
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
-from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 import qnndbg
 from qnndbg.analyze.compare import compare
-from qnndbg.errors import QnndbgError, UsageError
+from qnndbg.errors import LoweringError, QnndbgError, UsageError
+from qnndbg.execute.native_log import qnn_complaint
 from qnndbg.execute.sdk import find_sdk
 from qnndbg.execute.worker import run_job
 from qnndbg.model.recording import Environment, Failure, Manifest
-from qnndbg.pipeline.jobs import MEASURES, LowerJob, LowerResult, MeasureJob
+from qnndbg.pipeline.jobs import Job, Lowered
 from qnndbg.recording.store import SUFFIX, Recording, open_recording
 from qnndbg.recording.writer import Writer, file_name
 
@@ -68,20 +69,34 @@ def record(request: Request, on_event: OnEvent) -> Recording:
     except UsageError:
         shutil.rmtree(partial)
         raise
-    except QnndbgError as error:
-        hint = error.hint.replace(str(partial), str(folder))
-        # Inside the recording, paths start at its folder.
-        inner = error.hint.replace(f"{partial.absolute()}/", "").replace(f"{partial}/", "")
-        failure = Failure(step=steps.step, error=error.fact, hint=inner, exit_code=error.exit_code)
-        writer.update_manifest(failure=failure)
-        _publish(partial, folder)
-        raise type(error)(error.fact, hint) from error
-    except KeyboardInterrupt:
-        writer.update_manifest(failure=Failure(step=steps.step, error="interrupted", exit_code=130))
-        _publish(partial, folder)
-        raise
+    except (QnndbgError, KeyboardInterrupt) as error:
+        raise _kept(writer, folder, steps.step, error) from error
     _publish(partial, folder)
     return open_recording(folder)
+
+
+def _kept(writer: Writer, folder: Path, step: str, error: QnndbgError | KeyboardInterrupt) -> BaseException:
+    """Keep what was captured before a failure, and give the error that says where it is.
+
+    A recording that the failed one was to replace stays as it is.
+    """
+    if folder.exists():
+        folder = folder.with_name(f"{folder.stem}-failed{SUFFIX}")
+    if isinstance(error, KeyboardInterrupt):
+        writer.update_manifest(failure=Failure(step=step, error="interrupted", exit_code=130))
+        _publish(writer.folder, folder)
+        return error
+    fact = error.fact
+    if isinstance(error, LoweringError) and (said := qnn_complaint(writer.log("worker"))):
+        fact = f"{fact}; QNN says: {said}"
+    # Inside the recording, paths start at its folder.
+    inner = error.hint.replace(f"{writer.folder.absolute()}/", "").replace(f"{writer.folder}/", "")
+    writer.update_manifest(failure=Failure(step=step, error=fact, hint=inner, exit_code=error.exit_code))
+    _publish(writer.folder, folder)
+    where = f"what was captured: qnndbg show {folder}"
+    return type(error)(
+        fact, "; ".join(filter(None, (error.hint.replace(str(writer.folder), str(folder)), where)))
+    )
 
 
 def check_target(target: str) -> None:
@@ -154,58 +169,51 @@ class _Steps:
     def __init__(self, writer: Writer, on_event: OnEvent, sdk: str) -> None:
         self.writer, self.on_event, self.sdk = writer, on_event, sdk
         self.step = ""
+        self.lowered: Lowered | None = None
 
     def run(self, request: Request) -> None:
-        lowered = msgspec.convert(
-            self._job(
-                "lower:lower",
-                LowerJob(
-                    folder=self._folder,
-                    target=request.target,
-                    precision=request.precision,
-                    soc=request.soc,
-                    sdk=self.sdk,
-                ),
-            ),
-            LowerResult,
+        job = Job(
+            folder=str(self.writer.folder.absolute()),
+            target=request.target,
+            precision=request.precision,
+            soc=request.soc,
+            sdk=self.sdk,
         )
-        crash = self._measure(lowered)
-        failed_step = self.step
+        crash = self._work(job)
+        failed = self.step
         self._note({"step": "compare"})
         self.writer.comparison(compare(open_recording(self.writer.folder)))
         if crash is not None:
-            self.step = failed_step
+            self.step = failed
             raise crash
 
-    @property
-    def _folder(self) -> str:
-        return str(self.writer.folder.absolute())
+    def _work(self, job: Job) -> QnndbgError | None:
+        """Do what can be done; gives the first failure of a measurement.
 
-    def _measure(self, lowered: LowerResult) -> QnndbgError | None:
-        """Run what can be run; gives the first failure.
-
-        A step that kills its worker costs only itself: another worker goes on behind it.
+        A measurement that kills its worker costs only itself: another worker goes on behind it.
         """
-        steps = tuple(step for step in MEASURES if step != "htp-tapped" or lowered.tapped)
         first: QnndbgError | None = None
-        while steps:
+        while True:
             try:
-                self._job(
-                    "measure:measure",
-                    MeasureJob(folder=self._folder, sdk=self.sdk, steps=steps, samples=lowered.samples),
+                run_job(
+                    "qnndbg.pipeline.work:work",
+                    msgspec.to_builtins(job),
+                    log=self.writer.log("worker"),
+                    on_event=self._note,
                 )
-                break
+                return first
             except QnndbgError as error:
                 first = first or error
-                # A worker that dies before its first step would die again.
-                steps = steps[steps.index(self.step) + 1 :] if self.step in steps else ()
-        return first
-
-    def _job(self, function: str, job: Any) -> object:
-        payload: Mapping[str, object] = msgspec.to_builtins(job)
-        name = function.partition(":")[0]
-        return run_job(f"qnndbg.pipeline.{function}", payload, log=self.writer.log(name), on_event=self._note)
+                # Without a lowering there is nothing to measure, and what dies early would die again.
+                if self.lowered is None or self.step not in job.measures:
+                    raise
+                rest = job.measures[job.measures.index(self.step) + 1 :]
+                if not rest:
+                    return first
+                job = replace(job, lowered=self.lowered, measures=rest)
 
     def _note(self, event: dict[str, object]) -> None:
         self.step = str(event.get("step", self.step))
+        if "lowered" in event:
+            self.lowered = msgspec.convert(event["lowered"], Lowered)
         self.on_event(event)

@@ -1,0 +1,184 @@
+"""Small factories to record, each for one thing that lowering can get wrong; they import torch only."""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+
+Inputs = tuple[torch.Tensor, ...]
+Made = tuple[nn.Module, Inputs]
+
+
+def _seeded(module: type[nn.Module], *shape: int) -> Made:
+    """A module and a normal input, of fixed seeds of their own."""
+    torch.manual_seed(0)
+    made = module().eval()
+    torch.manual_seed(1)
+    return made, (torch.randn(*shape),)
+
+
+class TopK(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(8, 16)
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        return tuple(torch.topk(self.linear(x), 4))
+
+
+def topk() -> Made:
+    """Two outputs of one op, of float and int64."""
+    return _seeded(TopK, 2, 8)
+
+
+class Split(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(8, 12)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        a, b, c = self.linear(x).split((2, 4, 6), dim=-1)
+        return torch.cat((torch.relu(c), b * 2.0, a + 1.0), dim=-1)
+
+
+def split() -> Made:
+    """Three outputs of one op, each of which another op reads."""
+    return _seeded(Split, 2, 8)
+
+
+class LayerNorm(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.Linear(8, 16)
+        self.norm = nn.LayerNorm(16)
+        self.last = nn.Linear(16, 4)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        logits: torch.Tensor = self.last(self.norm(torch.relu(self.first(x))))
+        return logits
+
+
+def layer_norm() -> Made:
+    """An op of three outputs in the edge dialect, of which the HTP has one."""
+    return _seeded(LayerNorm, 2, 8)
+
+
+class Fallback(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.Linear(8, 16)
+        self.last = nn.Linear(16, 4)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = torch.relu(self.first(x)).view(1, 2, 2, 2, 2, 1)
+        x = x.permute(0, 3, 1, 4, 2, 5).reshape(1, 16)
+        return torch.relu(self.last(x))
+
+
+def fallback() -> Made:
+    """Two partitions around a permute of rank 6, which the HTP does not have."""
+    return _seeded(Fallback, 1, 8)
+
+
+class Embedding(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.table = nn.Embedding(10, 8)
+        self.linear = nn.Linear(8, 4)
+
+    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
+        logits: torch.Tensor = self.linear(self.table(tokens))
+        return logits
+
+
+def embedding() -> Made:
+    """An int64 input."""
+    torch.manual_seed(0)
+    return Embedding().eval(), (torch.tensor([[1, 5, 9, 0]]),)
+
+
+class BoolOutput(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(8, 6)
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        x = self.linear(x)
+        return x, x > 0.25
+
+
+def bool_output() -> Made:
+    """A float and a bool output."""
+    return _seeded(BoolOutput, 2, 8)
+
+
+class ConstantOutput(nn.Module):
+    constant: torch.Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(8, 3)
+        self.register_buffer("constant", torch.tensor([1.0, 2.0, 3.0]))
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        return self.linear(x), self.constant
+
+
+def constant_output() -> Made:
+    """An output that depends on no input."""
+    return _seeded(ConstantOutput, 2, 8)
+
+
+class Energy(nn.Module):
+    """x * 200, beyond 65504 for some of x, then relu or another product.
+
+    Args:
+        reader: the op that reads what overflowed.
+    """
+
+    def __init__(self, reader: str) -> None:
+        super().__init__()
+        self.reader = reader
+        self.conv = nn.Conv2d(3, 4, 3, padding=1)
+        self.head = nn.Linear(4, 4)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = self.conv(x) * 200.0
+        x = torch.relu(x) if self.reader == "relu" else x * 0.5
+        logits: torch.Tensor = self.head((x * (1.0 / 1024.0)).mean((2, 3)))
+        return logits
+
+
+def _energy(reader: str) -> Made:
+    torch.manual_seed(0)
+    return Energy(reader).eval(), (torch.rand(1, 3, 8, 8) * 2000.0,)
+
+
+def energy_relu() -> Made:
+    """A product of an activation and a constant that overflows fp16, read by relu."""
+    return _energy("relu")
+
+
+def energy_mul() -> Made:
+    """The same, read by a product."""
+    return _energy("mul")
+
+
+class Conv(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = nn.Conv2d(3, 4, 3, padding=1)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.relu(self.conv(x))
+
+
+def contiguous() -> Made:
+    """An image, as it should be."""
+    return _seeded(Conv, 1, 3, 6, 6)
+
+
+def channels_last() -> Made:
+    """The same image in the memory format that the HTP misreads."""
+    module, (x,) = contiguous()
+    return module, (x.to(memory_format=torch.channels_last),)

@@ -94,10 +94,8 @@ class Lowering:
         from qnndbg.pipeline.target import contiguous
 
         self.report({"step": "export"})
-        with self._step(
-            _saying("the model does not export"),
-            "make torch.export.export(module, inputs, strict=True) work first",
-        ):
+        hint = "make torch.export.export(module, inputs, strict=True) work first"
+        with self._step(_saying("the model does not export"), hint):
             graph = torch.export.export(target.module, inputs, strict=True).module()
         self.report({"step": "quantise"})
         with self._step(

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 import qnndbg
 from qnndbg.analyze.compare import compare
-from qnndbg.errors import LoweringError, QnndbgError, UsageError
+from qnndbg.errors import LoweringError, QnndbgError, RecordingError, UsageError
 from qnndbg.execute.native_log import qnn_complaint
 from qnndbg.execute.sdk import find_sdk
 from qnndbg.execute.worker import run_job
@@ -41,7 +41,7 @@ class Request:
     """The recording's folder; by default made of target and precision, in the current folder."""
     sdk: str | None = None
     force: bool = False
-    """Replace a recording that is already there."""
+    """Replace a complete recording that is already there."""
 
 
 def record(request: Request, on_event: OnEvent) -> Recording:
@@ -80,7 +80,7 @@ def _kept(writer: Writer, folder: Path, step: str, error: QnndbgError | Keyboard
 
     A recording that the failed one was to replace stays as it is.
     """
-    if folder.exists():
+    if folder.exists() and _is_complete(folder):
         folder = folder.with_name(f"{folder.stem}-failed{SUFFIX}")
     if isinstance(error, KeyboardInterrupt):
         writer.update_manifest(failure=Failure(step=step, error="interrupted", exit_code=130))
@@ -93,10 +93,9 @@ def _kept(writer: Writer, folder: Path, step: str, error: QnndbgError | Keyboard
     inner = error.hint.replace(f"{writer.folder.absolute()}/", "").replace(f"{writer.folder}/", "")
     writer.update_manifest(failure=Failure(step=step, error=fact, hint=inner, exit_code=error.exit_code))
     _publish(writer.folder, folder)
+    hint = error.hint.replace(str(writer.folder), str(folder))
     where = f"what was captured: qnndbg show {folder}"
-    return type(error)(
-        fact, "; ".join(filter(None, (error.hint.replace(str(writer.folder), str(folder)), where)))
-    )
+    return type(error)(fact, f"{hint}; {where}" if hint else where)
 
 
 def check_target(target: str) -> None:
@@ -128,9 +127,17 @@ def _place(request: Request) -> Path:
         return folder
     if not (folder / "manifest.json").is_file():
         raise UsageError(f"{folder} exists and is no recording", "choose another place with -o")
-    if not request.force:
+    if not request.force and _is_complete(folder):
         raise UsageError(f"{folder} exists", "replace it with --force, or choose another place with -o")
     return folder
+
+
+def _is_complete(folder: Path) -> bool:
+    """Whether there is something to lose: a recording that failed is replaced by the next try."""
+    try:
+        return open_recording(folder).manifest.complete
+    except RecordingError:
+        return True
 
 
 def _publish(partial: Path, folder: Path) -> None:

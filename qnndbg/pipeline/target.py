@@ -45,7 +45,7 @@ def load_target(spec: str) -> Target:
     except Exception as error:
         raise LoweringError(
             f"{name}() raised {type(error).__name__}: {error}",
-            "mend the factory; its traceback is in the log",
+            "mend the factory; the traceback is in logs/worker.log of the recording",
         ) from error
     return _checked(_target_from(made, name), name)
 
@@ -111,7 +111,7 @@ def _run(load: Callable[[], Any], what: str) -> Any:
     except Exception as error:
         raise LoweringError(
             f"{what} cannot be imported: {type(error).__name__}: {error}",
-            "mend it; its traceback is in the log",
+            "mend it; the traceback is in logs/worker.log of the recording",
         ) from error
 
 

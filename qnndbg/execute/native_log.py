@@ -17,6 +17,8 @@ LONGEST = 200
 """Characters of a quoted line."""
 
 _TROUBLE = re.compile(r"\b(error|fail|fatal|assert|abort|terminate|exception|pure virtual)|what\(\)", re.I)
+_NOISE = re.compile(r"W\d{4} |Failed to load \S*torchao|Could not load this library: \S*torchao")
+"""Warnings that importing torch and torchao always leaves."""
 _PYTHON_STACK = "Fatal Python error:"  # faulthandler's, after whatever native code had to say
 _QNN_ERROR = re.compile(r"\[ERROR\] \[Qnn ExecuTorch\]:([^\r\n]*)")
 _REMEDIES = (
@@ -33,7 +35,7 @@ def last_words(log: Path, start: int = 0) -> str:
         start: offset in bytes at which the worker in question began to write.
     """
     text = _tail(log, start).split(_PYTHON_STACK)[0]
-    lines = [line.strip() for line in re.split(r"[\r\n]+", text) if line.strip()]
+    lines = [line.strip() for line in re.split(r"[\r\n]+", text) if line.strip() and not _NOISE.match(line)]
     trouble = [line for line in lines[-RECENT:] if _TROUBLE.search(line)]
     return ([*lines, *trouble] or [""])[-1][:LONGEST]
 

@@ -22,6 +22,8 @@ from qnndbg.pipeline.calls import call, count_correct, flatten
 from qnndbg.pipeline.jobs import Job, Lowered, Report, Samples
 from qnndbg.recording.writer import Writer
 
+EXPORT_FIRST = "make torch.export.export(module, inputs, strict=True) work first"
+
 
 class Lowering:
     """One lowering of a target, written into a recording as it goes.
@@ -62,9 +64,7 @@ class Lowering:
         inputs, fixed = contiguous(target.inputs)
         self._note_inputs(inputs, fixed)
         self.report({"step": "eager"})
-        with self._step(
-            _saying("the module cannot be run with its example inputs"), "run module(*inputs) yourself first"
-        ):
+        with _explained(_saying("the module cannot be run with its inputs", "run module(*inputs) first")):
             self._run("eager", target.module, inputs)
             correct = self._accuracy("eager", target, target.module)
         with instrumented(self.recorder) as instrument:
@@ -94,13 +94,10 @@ class Lowering:
         from qnndbg.pipeline.target import contiguous
 
         self.report({"step": "export"})
-        hint = "make torch.export.export(module, inputs, strict=True) work first"
-        with self._step(_saying("the model does not export"), hint):
+        with _explained(_saying("the model does not export", EXPORT_FIRST)):
             graph = torch.export.export(target.module, inputs, strict=True).module()
         self.report({"step": "quantise"})
-        with self._step(
-            _saying("the quantiser failed"), "try another precision, or report it to ExecuTorch with the log"
-        ):
+        with _explained(_saying("the quantiser failed", "try another precision")):
             quantizer, notes = recipe.quantizer_for(self.job.precision, self.job.soc, graph)
             self.notes += notes
             prepared = prepare_pt2e(graph, quantizer)
@@ -121,18 +118,21 @@ class Lowering:
 
         self.report({"step": "lower"})
         specs = recipe.compile_specs(self.job.precision, self.job.soc, tapped=False)
-        with self._step(self._why_lowering_failed, "see which pass or op it was, and what it got"):
+        with _explained(self._lowering_failed):
             self.writer.program(
                 "htp", to_edge_transform_and_lower_to_qnn(module, inputs, specs).to_executorch().buffer
             )
 
-    def _why_lowering_failed(self, error: BaseException) -> str:
+    def _lowering_failed(self, error: BaseException) -> LoweringError:
         failed, stage = self.recorder.failed, self.recorder.latest
         if failed is not None:
-            return f"the pass {failed.name} of the stage {failed.stage} failed: {failed.error}"
+            what = f"the pass {failed.name} of the stage {failed.stage} failed: {failed.error}"
+            return LoweringError(what, "the recording has the graph that the pass got")
         if stage in {"", "annotation", "quantized"}:
-            return f"the model does not export: {first_line(error)}"
-        return f"lowering failed in the stage {stage}: {first_line(error)}"
+            return _saying("the model does not export", EXPORT_FIRST)(error)
+        return _saying(f"lowering failed in the stage {stage}", "keep the op that it names off the HTP")(
+            error
+        )
 
     def _tapped(self, instrument: Instrument) -> bool:
         """Build again from the same edge program, with all intermediates dumped; False if that fails."""
@@ -191,19 +191,20 @@ class Lowering:
     def _result(self, value: object) -> TensorRef | None:
         return self._tensor(value) if isinstance(value, torch.Tensor) else None
 
-    @contextmanager
-    def _step(self, fact: Callable[[BaseException], str], hint: str) -> Iterator[None]:
-        """Whatever user code or ExecuTorch raises in the block becomes an error that says what failed."""
-        try:
-            yield
-        except QnndbgError:
-            raise
-        except Exception as error:
-            raise LoweringError(fact(error), hint) from error
+
+@contextmanager
+def _explained(explain: Callable[[BaseException], LoweringError]) -> Iterator[None]:
+    """Whatever user code or ExecuTorch raises in the block becomes an error that says what failed."""
+    try:
+        yield
+    except QnndbgError:
+        raise
+    except Exception as error:
+        raise explain(error) from error
 
 
-def _saying(what: str) -> Callable[[BaseException], str]:
-    return lambda error: f"{what}: {first_line(error)}"
+def _saying(what: str, hint: str) -> Callable[[BaseException], LoweringError]:
+    return lambda error: LoweringError(f"{what}: {first_line(error)}", hint)
 
 
 def first_line(error: BaseException) -> str:

@@ -181,7 +181,7 @@ def _on_build(
     method, partition = state.partitions.get(id(edge_program), ("forward", len(state.partitions)))
     with recorder.stage("preprocess", edge_program, method=method, partition=partition):
         wrappers = original(edge_program, *args, **kwargs)
-    graph = recorder.snapshot(edge_program, method=method, stored_layout=True)
+    graph = recorder.last_graph(edge_program, method, partition)
     digest = recorder.writer.graph(graph)
     if not isinstance(wrappers, bytes):
         recorder.writer.qnn_graph(qnn_graph_from_wrappers(wrappers, graph, digest, method, partition))

@@ -13,7 +13,7 @@ from executorch.backends.qualcomm.utils.constants import QCOM_AXIS_ORDER
 from msgspec.structs import replace
 from torch.export import ExportedProgram
 
-from qnndbg.capture.provenance import has_ancestor
+from qnndbg.capture.provenance import Lineage
 from qnndbg.capture.snapshot import Weights, graph_from_module, graph_from_program
 from qnndbg.model.graph import Graph
 from qnndbg.model.recording import PassEvent, Stage
@@ -33,7 +33,6 @@ class Scope:
     stored: str = ""
     """Digest of the last snapshot."""
     structure: str = ""
-    names: frozenset[str] = frozenset()
     last: Graph | None = None
 
 
@@ -56,8 +55,8 @@ class Recorder:
     failed: PassEvent | None = None
     """The pass that raised."""
     weights: Weights = field(init=False)
-    created: dict[str, dict[str, str]] = field(default_factory=dict)
-    """Method to node to the pass that invented it."""
+    lineages: dict[tuple[str, int | None], Lineage] = field(default_factory=dict)
+    """Method and partition to where their nodes come from."""
     _depth: int = 0
 
     def __post_init__(self) -> None:
@@ -169,45 +168,39 @@ class Recorder:
         )
         return result
 
-    def snapshot(
-        self, graph: ExportedProgram | torch.fx.GraphModule, *, method: str, stored_layout: bool = False
-    ) -> Graph:
-        """A snapshot outside of any event."""
-        created = self.created.setdefault(method, {})
-        if isinstance(graph, ExportedProgram):
-            return graph_from_program(graph, self.weights, created)
-        return graph_from_module(graph, self.weights, created, stored_layout=stored_layout)
+    def last_graph(self, program: ExportedProgram, method: str, partition: int) -> Graph:
+        """The graph of a partition behind its last pass, with the QNN tensor names of its nodes."""
+        lineage = self.lineage(method, partition)
+        return graph_from_program(program, self.weights, lineage, stored_layout=True)
 
     def _snapshot(self, scope: Scope, graph: ExportedProgram | torch.fx.GraphModule, maker: str) -> None:
         module = graph.graph_module if isinstance(graph, ExportedProgram) else graph
-        self._blame_invented(scope, module, maker)
+        lineage = self.lineage(scope.method, scope.partition)
+        if not maker and scope.stage in {"annotation", "quantized", "export"}:
+            lineage.begin(module.graph)
+        else:
+            lineage.update(module.graph, maker)
         taken = self._take(scope, module)
         structure = structure_digest(taken)
         if structure != scope.structure or taken != scope.last:
             scope.stored = self.writer.graph(taken)
         scope.structure, scope.last = structure, taken
 
+    def lineage(self, method: str, partition: int | None) -> Lineage:
+        """Where the nodes of a method come from; a partition's branches off when it is first asked for."""
+        key = (method, partition)
+        if key not in self.lineages:
+            whole = self.lineages.get((method, None))
+            self.lineages[key] = whole.fork() if whole is not None else Lineage()
+        return self.lineages[key]
+
     def _take(self, scope: Scope, module: torch.fx.GraphModule) -> Graph:
-        created = self.created.setdefault(scope.method, {})
+        lineage = self.lineage(scope.method, scope.partition)
         # An axis order is a stored layout only in preprocess, which drops it first and sets it anew.
         stored = scope.stage == "preprocess" and any(QCOM_AXIS_ORDER in n.meta for n in module.graph.nodes)
         if scope.program is None:
-            return graph_from_module(module, self.weights, created, stored_layout=stored)
-        return graph_from_program(scope.program, self.weights, created, module=module, stored_layout=stored)
-
-    def _blame_invented(self, scope: Scope, module: torch.fx.GraphModule, maker: str) -> None:
-        """Note for each new node without an ancestor the pass that made it."""
-        created = self.created.setdefault(scope.method, {})
-        names = frozenset(node.name for node in module.graph.nodes)
-        if maker and scope.names:
-            for node in module.graph.nodes:
-                if (
-                    node.name not in scope.names
-                    and node.op not in {"placeholder", "output"}
-                    and not has_ancestor(node)
-                ):
-                    created.setdefault(node.name, maker)
-        scope.names = names
+            return graph_from_module(module, self.weights, lineage, stored_layout=stored)
+        return graph_from_program(scope.program, self.weights, lineage, module=module, stored_layout=stored)
 
     def _emit(self, event: PassEvent) -> None:
         self.count += 1

@@ -20,7 +20,8 @@ from msgspec.structs import replace
 from torch.export import ExportedProgram
 from torch.utils.weak import WeakIdKeyDictionary
 
-from qnndbg.capture.provenance import origin_of
+from qnndbg.capture.provenance import Lineage
+from qnndbg.capture.targets import target_name
 from qnndbg.capture.tensors import array_from_tensor
 from qnndbg.model.graph import (
     Arg,
@@ -60,7 +61,7 @@ class Weights:
 def graph_from_program(
     program: ExportedProgram,
     weights: Weights,
-    created: Mapping[str, str],
+    lineage: Lineage,
     module: torch.fx.GraphModule | None = None,
     *,
     stored_layout: bool = False,
@@ -70,7 +71,7 @@ def graph_from_program(
     Args:
         program: of any dialect.
         weights: where its parameters, buffers and constants go.
-        created: node name to the pass that invented it.
+        lineage: where its nodes come from.
         module: the graph module that a pass made of the program's own, which is not yet in it.
         stored_layout: see :class:`Graph`.
     """
@@ -91,7 +92,7 @@ def graph_from_program(
         return {"role": role, "constant": weights.ref(tensor) if isinstance(tensor, torch.Tensor) else None}
 
     graph = graph_from_module(
-        module or program.graph_module, weights, created, bind, stored_layout=stored_layout
+        module or program.graph_module, weights, lineage, bind, stored_layout=stored_layout
     )
     holders = {key: name for name, (_, key) in held.items()}
     # By position: passes rename the output nodes before they update the signature.
@@ -110,7 +111,7 @@ def graph_from_program(
 def graph_from_module(
     module: torch.fx.GraphModule,
     weights: Weights,
-    created: Mapping[str, str],
+    lineage: Lineage,
     bind: Callable[[torch.fx.Node], dict[str, Any]] | None = None,
     *,
     stored_layout: bool = False,
@@ -120,7 +121,7 @@ def graph_from_module(
     Args:
         module: its get_attr nodes are bound to its tensors.
         weights: where these go.
-        created: node name to the pass that invented it.
+        lineage: where its nodes come from.
         bind: gives role and constant of a placeholder; by default each is an input.
         stored_layout: see :class:`Graph`; True if any layout permute is in it as well.
     """
@@ -139,7 +140,7 @@ def graph_from_module(
                 partitions[str(node.target)] = int(str(node.target).rpartition("_")[2])
         elif node.op == "output":
             outputs = tuple(Output(value=item) for item in _flat(node.args[0]))
-        nodes.append(_node(node, created.get(node.name, ""), extra))
+        nodes.append(_node(node, lineage, extra))
     return Graph(
         nodes=tuple(nodes),
         outputs=outputs,
@@ -154,17 +155,6 @@ def attribute(module: torch.nn.Module, path: str) -> object:
     for part in path.split("."):
         found = getattr(found, part, None)
     return found
-
-
-def target_name(target: object) -> str:
-    """The name under which ``execute.reference`` finds an operator again."""
-    target = getattr(target, "_op", target)
-    if isinstance(target, torch._ops.HigherOrderOperator):
-        return f"higher_order.{target.name()}"
-    if isinstance(target, (torch._ops.OpOverload, torch._ops.OpOverloadPacket, str)):
-        return str(target)
-    module = str(getattr(target, "__module__", "")).removeprefix("_")
-    return f"{module}.{getattr(target, '__name__', type(target).__name__)}"
 
 
 def encoding_from_attrs(attrs: Mapping[str, Any] | None) -> QuantParams | None:
@@ -193,7 +183,7 @@ def _numbers(value: Any, kind: type) -> tuple[Any, ...]:
     return (kind(value),)
 
 
-def _node(node: torch.fx.Node, created_by: str, extra: Mapping[str, Any]) -> Node:
+def _node(node: torch.fx.Node, lineage: Lineage, extra: Mapping[str, Any]) -> Node:
     meta = node.meta
     val = meta.get("val")
     many = isinstance(val, (list, tuple))
@@ -219,7 +209,7 @@ def _node(node: torch.fx.Node, created_by: str, extra: Mapping[str, Any]) -> Nod
         if isinstance(handle, (tuple, list))
         else (int(handle),),
         tensors=_tensor_names(meta.get(QCOM_TENSOR_NAME) or {}),
-        origin=origin_of(node, created_by),
+        origin=lineage.origin(node),
         **extra,
     )
 

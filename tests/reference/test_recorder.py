@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import torch
+from executorch.exir import to_edge
 from torch import nn
 from torch.fx.passes.infra.pass_base import PassBase, PassResult
 
@@ -264,6 +265,16 @@ def test_node_that_a_pass_invented_is_traced_to_it_ever_after(lowering: Lowering
     for event in lowering.events[1:]:
         made_by = {n.name: n.origin.created_by for n in lowering.after(event).nodes if n.origin.created_by}
         assert made_by == {"invented": "Inventor"}
+
+
+@pytest.mark.xfail(strict=True, reason="the border is taken for a pass that invented what it decomposed")
+def test_what_is_made_of_the_users_nodes_at_a_border_is_not_invented(lowering: Lowering) -> None:
+    program = torch.export.export(Net().eval(), (X,), strict=True)
+    with lowering.recorder.stage("edge", program):
+        lowering.recorder.border("to_edge", to_edge(program).exported_program())
+    graph = lowering.after(lowering.events[-1])
+    assert {node.target for node in graph.nodes} >= {"aten.addmm.default", "aten.relu.default"}
+    assert {node.origin.created_by for node in graph.nodes} == {""}
 
 
 def test_methods_and_partitions_are_kept_apart(lowering: Lowering) -> None:

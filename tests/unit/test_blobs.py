@@ -108,7 +108,7 @@ def test_tensor_that_is_not_what_its_reference_says_is_refused(
     blobs: Blobs, claimed: tuple[str, tuple[int, ...]]
 ) -> None:
     ref = blobs.put(VALUES)
-    with pytest.raises(RecordingError, match=r"is float32\(2, 3\), not"):
+    with pytest.raises(RecordingError, match=ref.digest):
         blobs.get(TensorRef(ref.digest, *claimed))
 
 

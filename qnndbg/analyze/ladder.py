@@ -12,11 +12,19 @@ from qnndbg.recording.store import Recording
 RUNGS: tuple[RunnerName, ...] = ("eager", "quantized", "edge", "reference", "htp-tapped", "htp")
 
 
-def climb(recording: Recording, runs: dict[str, Run]) -> tuple[Rung, ...]:
-    """One rung per runner that ran and output that it has; by output, then in the order of the lowering."""
-    ran = [runs[name] for name in RUNGS if name in runs]
+def climb(recording: Recording) -> tuple[Rung, ...]:
+    """One rung per runner that ran and output that it has, for the example inputs of each method.
+
+    By method and output, then in the order of the lowering.
+    """
+    return tuple(rung for method in recording.methods for rung in _of_method(recording, method))
+
+
+def _of_method(recording: Recording, method: str) -> list[Rung]:
+    found = [recording.run(name, method) for name in RUNGS]
+    ran = [run for run in found if run is not None]
     count = max((len(run.results) for run in ran), default=0)
-    return tuple(rung for output in range(count) for rung in _of_output(recording, ran, output))
+    return [rung for output in range(count) for rung in _of_output(recording, ran, output)]
 
 
 def _of_output(recording: Recording, ran: list[Run], output: int) -> list[Rung]:
@@ -28,6 +36,7 @@ def _of_output(recording: Recording, ran: list[Run], output: int) -> list[Rung]:
         rungs.append(
             Rung(
                 name=name,
+                method=ran[0].method,
                 output=output,
                 against_eager=_error(recording, eager, value),
                 against_previous=_error(recording, previous, value) if rungs else None,

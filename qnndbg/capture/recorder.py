@@ -70,9 +70,10 @@ class Recorder:
         *,
         method: str = "forward",
         partition: int | None = None,
+        begin: str = "",
     ) -> Iterator[None]:
         """A stage for the time of the block; see :meth:`enter`."""
-        entered = self.enter(stage, graph, method=method, partition=partition)
+        entered = self.enter(stage, graph, method=method, partition=partition, begin=begin)
         try:
             yield
         finally:
@@ -86,17 +87,19 @@ class Recorder:
         *,
         method: str = "forward",
         partition: int | None = None,
+        begin: str = "",
     ) -> bool:
         """Enter a stage with a snapshot, and say whether that was done.
 
-        Stages do not nest: one inside another belongs to it.
+        Stages do not nest: one inside another belongs to it. ``begin`` names what made the graph, where
+        that was no pass.
         """
         if self.scope is not None or not self.passes:
             return False
         program = graph if isinstance(graph, ExportedProgram) else None
         self.scope = Scope(stage, method, partition, program)
         self.latest = stage
-        self.border("", graph)
+        self.border(begin, graph)
         return True
 
     def leave(self, stage: Stage) -> None:

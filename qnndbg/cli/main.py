@@ -60,8 +60,12 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(argv: Sequence[str]) -> int:
+    rest: dict[str, tuple[str, ...]] = {}
+    if argv[:1] == ["record"]:  # the one verb behind which somebody else's arguments may follow
+        argv, script_arguments = import_module("qnndbg.cli.record").split(argv)
+        rest["script_arguments"] = script_arguments
     args = _parser(argv).parse_args(argv)
-    code: int = import_module(f"qnndbg.cli.{args.verb}").run(args)
+    code: int = import_module(f"qnndbg.cli.{args.verb}").run(args, **rest)
     sys.stdout.flush()  # here, where a broken pipe is still caught
     return code
 

@@ -31,3 +31,27 @@ def count_correct(outputs: Sequence[Any], labels: Sequence[int]) -> int:
     return sum(
         int(output.reshape(-1).argmax()) == label for output, label in zip(outputs, labels, strict=True)
     )
+
+
+def contiguous(inputs: Sequence[object]) -> tuple[tuple[object, ...], dict[int, str]]:
+    """Inputs with every tensor contiguous, and the number and note of each that was not.
+
+    The HTP reads any memory as if it were contiguous, in silence.
+    """
+    notes: dict[int, str] = {}
+
+    def fix(value: Any) -> Any:
+        number = len(seen)
+        seen.append(value)
+        if not isinstance(value, torch.Tensor) or value.is_contiguous():
+            return value.detach() if isinstance(value, torch.Tensor) else value
+        layout = (
+            "channels_last"
+            if value.dim() == 4 and value.is_contiguous(memory_format=torch.channels_last)
+            else f"strides {tuple(value.stride())}"
+        )
+        notes[number] = f"made contiguous; it had {layout}, which the HTP would have misread"
+        return value.detach().contiguous()
+
+    seen: list[Any] = []
+    return torch.utils._pytree.tree_map(fix, tuple(inputs)), notes

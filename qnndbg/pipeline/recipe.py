@@ -68,17 +68,15 @@ def _blocks(graph: torch.fx.GraphModule) -> dict[str, tuple[int, ...]]:
     return found
 
 
-def compile_specs(precision: str, soc: str, *, tapped: bool) -> list[Any]:
+def compile_specs(precision: str, soc: str) -> list[Any]:
     """Compile specs of the HTP backend.
 
     Args:
         precision: ``fp16...`` compiles for the half float runtime, all others for the quantised one.
         soc: a name of QcomChipset.
-        tapped: dump every intermediate output.
     """
     specs: list[Any] = generate_qnn_executorch_compiler_spec(
         soc_model=QcomChipset[soc],
         backend_options=generate_htp_compiler_spec(use_fp16=precision.startswith("fp16")),
-        dump_intermediate_outputs=tapped,
     )
     return specs

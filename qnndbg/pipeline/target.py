@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -168,30 +168,6 @@ def _checked(target: Target, name: str) -> Target:
                 f"pass float32: x.float() (input {i})",
             )
     return target
-
-
-def contiguous(inputs: Sequence[object]) -> tuple[tuple[object, ...], dict[int, str]]:
-    """Inputs with every tensor contiguous, and the number and note of each that was not.
-
-    The HTP reads any memory as if it were contiguous, in silence.
-    """
-    notes: dict[int, str] = {}
-
-    def fix(value: Any) -> Any:
-        number = len(seen)
-        seen.append(value)
-        if not isinstance(value, torch.Tensor) or value.is_contiguous():
-            return value.detach() if isinstance(value, torch.Tensor) else value
-        layout = (
-            "channels_last"
-            if value.dim() == 4 and value.is_contiguous(memory_format=torch.channels_last)
-            else f"strides {tuple(value.stride())}"
-        )
-        notes[number] = f"made contiguous; it had {layout}, which the HTP would have misread"
-        return value.detach().contiguous()
-
-    seen: list[Any] = []
-    return torch.utils._pytree.tree_map(fix, tuple(inputs)), notes
 
 
 def stacked(evaluation: Evaluation) -> list[torch.Tensor]:

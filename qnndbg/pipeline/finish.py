@@ -1,0 +1,106 @@
+"""Completes the recording of a lowering: inputs, programs, and what the final program looks like."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from msgspec.structs import replace
+
+from qnndbg.capture.lowering import Lowering
+from qnndbg.capture.ports import methods_of
+from qnndbg.capture.precision import precision_of, soc_of
+from qnndbg.capture.tensors import array_from_tensor
+from qnndbg.model.recording import Fallback, Input, Method
+from qnndbg.pipeline.calls import contiguous, flatten
+from qnndbg.recording.writer import Writer
+
+Inputs = tuple[object, ...]
+
+
+def tapped_name(method: str) -> str:
+    """The name of the program that dumps a method's intermediates."""
+    return "htp-tapped" if method == "forward" else f"htp-tapped.{method}"
+
+
+def finish(lowering: Lowering, writer: Writer, further: Mapping[str, Sequence[Inputs]]) -> None:
+    """Write all that the measurements need.
+
+    Args:
+        lowering: one that delegated.
+        writer: of its recording.
+        further: method to inputs beside those with which it was exported.
+    """
+    manifest = writer.read_manifest()
+    inputs: list[Input] = []
+    for method, first in lowering.inputs.items():
+        for sample, values in enumerate((first, *further.get(method, ()))):
+            inputs += stored_inputs(writer, values, method, sample)
+    writer.program("htp", lowering.program())
+    notes = [note for method in lowering.edge_programs if (note := _tap(lowering, writer, method))]
+    writer.update_manifest(
+        inputs=tuple(inputs),
+        notes=(*manifest.notes, *notes),
+        methods=tuple(_with_fallbacks(lowering, method) for method in methods_of(lowering.emitted)),
+        precision=manifest.precision or precision_of(lowering),
+        soc=manifest.soc or soc_of(lowering),
+        op_packages=lowering.op_packages,
+    )
+
+
+def stored_inputs(writer: Writer, values: Inputs, method: str = "forward", sample: int = 0) -> list[Input]:
+    """Store one sample, made contiguous, with a note of what was done to it."""
+    clean, fixed = contiguous(values)
+    return [
+        Input(
+            name=f"input {i}",
+            tensor=writer.tensor(*array_from_tensor(value)),
+            note=fixed.get(i, ""),
+            method=method,
+            sample=sample,
+        )
+        for i, value in enumerate(flatten(clean))
+        if isinstance(value, torch.Tensor)
+    ]
+
+
+def _tap(lowering: Lowering, writer: Writer, method: str) -> str:
+    """Build a method with the dump; gives a note if that fails."""
+    try:
+        writer.program(tapped_name(method), lowering.tapped_program(method))
+    except Exception as error:  # noqa: BLE001 whatever the backend raises, the production build stands
+        traceback.print_exc()
+        lines = str(error).strip().splitlines() or [type(error).__name__]
+        return f"no layer of {method} could be compared: building it with the dump failed: {lines[0]}"
+    return ""
+
+
+def _with_fallbacks(lowering: Lowering, method: Method) -> Method:
+    """The method with the ops that its program keeps on the CPU, and why."""
+    program = (lowering.edge_manager or {}).get(method.name)
+    if program is None:
+        return method
+    reasons = {f.node: f for f in lowering.fallbacks}
+    delegates = [n for n in program.graph.nodes if n.op == "get_attr" and n.name.startswith("lowered_module")]
+    kept = tuple(
+        replace(
+            reasons.get(name) or Fallback(node=name, op=op, reason="no partition could hold it"),
+            method=method.name,
+        )
+        for name, op in _on_cpu(program)
+    )
+    return replace(method, partitions=len(delegates), fallbacks=kept)
+
+
+def _on_cpu(program: Any) -> list[tuple[str, str]]:
+    from qnndbg.capture.targets import target_name
+
+    nodes = [n for n in program.graph.nodes if n.op == "call_function"]
+    named = [(n.name, target_name(n.target)) for n in nodes]
+    return [
+        (name, op)
+        for name, op in named
+        if op not in {"operator.getitem", "higher_order.executorch_call_delegate"}
+    ]

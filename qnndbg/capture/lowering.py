@@ -54,6 +54,14 @@ class Lowering:
         packages = [] if options is None else options.op_package_options.op_package_infos
         return tuple(f"{info.op_package_name} ({info.custom_op_name})" for info in packages)
 
+    @property
+    def shares_weights(self) -> bool:
+        """Whether several methods hold their weights together."""
+        options = self.options
+        return options is not None and bool(
+            options.backend_options.htp_options.use_weight_sharing and len(self.edge_programs) > 1
+        )
+
     def program(self) -> bytes:
         """The program that the lowering made; it is emitted here if its maker did not do so."""
         if self.emitted is None:

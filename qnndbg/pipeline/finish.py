@@ -13,8 +13,9 @@ from qnndbg.capture.lowering import Lowering
 from qnndbg.capture.ports import methods_of
 from qnndbg.capture.precision import precision_of, soc_of
 from qnndbg.capture.tensors import array_from_tensor
-from qnndbg.model.recording import Fallback, Input, Method
+from qnndbg.model.recording import Failure, Fallback, Input, Method
 from qnndbg.pipeline.calls import contiguous, flatten
+from qnndbg.pipeline.jobs import MEASURES, Lowered, Samples
 from qnndbg.recording.writer import Writer
 
 Inputs = tuple[object, ...]
@@ -25,13 +26,19 @@ def tapped_name(method: str) -> str:
     return "htp-tapped" if method == "forward" else f"htp-tapped.{method}"
 
 
-def finish(lowering: Lowering, writer: Writer, further: Mapping[str, Sequence[Inputs]]) -> None:
-    """Write all that the measurements need.
+def finish(
+    lowering: Lowering,
+    writer: Writer,
+    further: Mapping[str, Sequence[Inputs]],
+    samples: Samples | None = None,
+) -> Lowered:
+    """Write all that the measurements need, and say which can be made.
 
     Args:
         lowering: one that delegated.
         writer: of its recording.
         further: method to inputs beside those with which it was exported.
+        samples: labelled samples, for an accuracy.
     """
     manifest = writer.read_manifest()
     inputs: list[Input] = []
@@ -40,6 +47,8 @@ def finish(lowering: Lowering, writer: Writer, further: Mapping[str, Sequence[In
             inputs += stored_inputs(writer, values, method, sample)
     writer.program("htp", lowering.program())
     notes = [note for method in lowering.edge_programs if (note := _tap(lowering, writer, method))]
+    if lowering.shares_weights:
+        notes.append("methods share weights, which the HTP emulator cannot execute: there is no rung htp")
     writer.update_manifest(
         inputs=tuple(inputs),
         notes=(*manifest.notes, *notes),
@@ -48,6 +57,15 @@ def finish(lowering: Lowering, writer: Writer, further: Mapping[str, Sequence[In
         soc=manifest.soc or soc_of(lowering),
         op_packages=lowering.op_packages,
     )
+    steps = MEASURES if not lowering.shares_weights else tuple(s for s in MEASURES if s != "htp")
+    return Lowered(folder=str(writer.folder.absolute()), samples=samples, steps=steps)
+
+
+def not_delegated(lowering: Lowering) -> Failure:
+    """Why a lowering in somebody's own code has nothing to measure."""
+    failed = lowering.recorder.failed
+    what = f"the pass {failed.name} failed: {failed.error}" if failed else "nothing was delegated to QNN"
+    return Failure(step="lower", error=what, hint="what the code itself printed says more")
 
 
 def stored_inputs(writer: Writer, values: Inputs, method: str = "forward", sample: int = 0) -> list[Input]:

@@ -35,11 +35,13 @@ class Lowered(msgspec.Struct, frozen=True, kw_only=True):
 
     folder: str
     samples: Samples | None = None
+    steps: tuple[str, ...] = MEASURES
+    """What can be measured."""
 
     @property
     def tasks(self) -> tuple[Task, ...]:
         """All measurements of it."""
-        return tuple(Task(folder=self.folder, step=step, samples=self.samples) for step in MEASURES)
+        return tuple(Task(folder=self.folder, step=step, samples=self.samples) for step in self.steps)
 
 
 class Job(msgspec.Struct, frozen=True, kw_only=True):

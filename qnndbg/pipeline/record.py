@@ -71,7 +71,8 @@ def record(request: Request, on_event: OnEvent) -> Recording:
         failure = making.failures.get(making.folder)
         _compare(making.folder)
         if failure is not None:
-            raise failure
+            making.step, error = failure
+            raise error
     except UsageError:
         shutil.rmtree(partial(making.folder))
         raise
@@ -112,7 +113,7 @@ def _published(making: _Making, folder: Path) -> Recording:
         if failure is None:
             Writer(partial(folder)).update_manifest(complete=True)
     if failure is not None:
-        publish.keep(folder, making.step, failure)
+        publish.keep(folder, *failure)
         return open_recording(folder)
     return publish.publish(folder)
 
@@ -150,7 +151,8 @@ class _Making:
     folder: Path = field(init=False)
     folders: list[Path] = field(default_factory=list)
     """The places of a script's recordings."""
-    failures: dict[Path, QnndbgError] = field(default_factory=dict)
+    failures: dict[Path, tuple[str, QnndbgError]] = field(default_factory=dict)
+    """Place to the first measurement that failed, and how."""
     step: str = ""
     exit_code: int = 0
     tasks: tuple[Task, ...] | None = None
@@ -210,7 +212,7 @@ class _Making:
         grows = Path(self.tasks[self.current].folder)
         for folder in (self.folder, *self.folders):
             if partial(folder).absolute() == grows:
-                self.failures.setdefault(folder, error)
+                self.failures.setdefault(folder, (self.step, error))
 
     def _note(self, event: dict[str, object]) -> None:
         self.step = str(event.get("step", self.step))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import runpy
 import sys
 import traceback
@@ -14,8 +13,8 @@ from qnndbg.capture.instrument import instrumented
 from qnndbg.capture.lowering import Lowering
 from qnndbg.capture.recorder import Recorder
 from qnndbg.capture.session import Session
-from qnndbg.model.recording import Failure
-from qnndbg.pipeline.finish import finish
+from qnndbg.pipeline.descriptors import redirect
+from qnndbg.pipeline.finish import finish, not_delegated
 from qnndbg.pipeline.jobs import Job, Lowered, Report
 from qnndbg.recording.place import numbered, partial
 from qnndbg.recording.writer import Writer
@@ -40,7 +39,7 @@ def lower_in_script(job: Job, report: Report, build: str) -> list[Lowered]:
     report({"step": "script"})
     with instrumented(session):
         report({"exit": _run(job.target, job.arguments or ())})
-        _to_log(job.log)
+        redirect(Path(job.log))
         report({"step": "tap"})
         return [
             _finished(lowering, numbered(place, number), report)
@@ -50,21 +49,11 @@ def lower_in_script(job: Job, report: Report, build: str) -> list[Lowered]:
 
 def _finished(lowering: Lowering, place: Path, report: Report) -> Lowered:
     writer = lowering.recorder.writer
-    lowered = Lowered(folder=str(writer.folder))
     report({"recording": str(place)})
     if lowering.edge_manager is None:
-        failed = lowering.recorder.failed
-        what = (
-            f"the pass {failed.name} failed: {failed.error}"
-            if failed
-            else "the script never delegated to QNN"
-        )
-        writer.update_manifest(
-            failure=Failure(step="script", error=what, hint="the script's own output says more")
-        )
-        return lowered
-    finish(lowering, writer, {})
-    return lowered
+        writer.update_manifest(failure=not_delegated(lowering))
+        return Lowered(folder=str(writer.folder.absolute()), steps=())
+    return finish(lowering, writer, {})
 
 
 def _run(script: str, arguments: tuple[str, ...]) -> int:
@@ -85,11 +74,3 @@ def _run(script: str, arguments: tuple[str, ...]) -> int:
         sys.stdout.flush()
         sys.stderr.flush()
     return 0
-
-
-def _to_log(log: str) -> None:
-    """From here on, what native code writes is noise of ours and no output of the script."""
-    descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
-    os.dup2(descriptor, 1)
-    os.dup2(descriptor, 2)
-    os.close(descriptor)

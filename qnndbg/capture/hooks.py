@@ -25,7 +25,7 @@ Original = Callable[..., Any]
 
 def on_pass(session: Session, original: Original, self: Any, module: torch.fx.GraphModule) -> Any:
     """A pass of any pipeline."""
-    return session.recorder.run_pass(type(self).__name__, lambda: original(self, module), module)
+    return session.active.run_pass(type(self).__name__, lambda: original(self, module), module)
 
 
 def on_annotation(session: Session, original: Original, self: Any, graph_module: torch.fx.GraphModule) -> Any:
@@ -49,8 +49,7 @@ def on_export(session: Session, original: Original, self: Any, exported_program:
     """The pipeline behind ``torch.export``; here the example inputs of the method are seen."""
     session.start()
     method = _method_of_caller()
-    if exported_program.example_inputs is not None:
-        session.lowering.inputs[method] = tuple(exported_program.example_inputs[0])
+    _note_inputs(session, method, exported_program)
     with session.recorder.stage("export", exported_program, method=method):
         return original(self, exported_program)
 
@@ -84,6 +83,9 @@ def on_edge_manager(
 ) -> Any:
     """Decomposition of all methods, in the order of their names here."""
     session.queue = list(aten_programs)
+    if any(isinstance(p, QnnPartitioner) for found in partitioner.values() for p in found):
+        for method, program in aten_programs.items():
+            _note_inputs(session, method, program)
     return original(partitioner, aten_programs, *args, **kwargs)
 
 
@@ -157,7 +159,7 @@ def on_to_backend_methods(session: Session, original: Original, spec: Any) -> An
 
 def _delegated(session: Session, programs: Any, partitioners: Any, call: Callable[[], Any]) -> Any:
     recorder, lowering = session.recorder, session.lowering
-    if not recorder.passes or not all(isinstance(p, QnnPartitioner) for p in partitioners.values()):
+    if not all(isinstance(p, QnnPartitioner) for p in partitioners.values()):
         return call()
     for method, program in programs.items():
         with recorder.stage("partition", program, method=method):
@@ -174,7 +176,7 @@ def _delegated(session: Session, programs: Any, partitioners: Any, call: Callabl
 def on_support(session: Session, original: Original, self: Any, submodules: Any, node: torch.fx.Node) -> bool:
     """The partitioner asks whether the HTP takes an op."""
     supported, fallback = judged(lambda: bool(original(self, submodules, node)), self, node)
-    if fallback is not None and session.recorder.passes:
+    if fallback is not None:
         session.lowering.fallbacks.append(fallback)
     return supported
 
@@ -203,10 +205,14 @@ def on_build(
     session: Session, original: Original, edge_program: ExportedProgram, *args: Any, **kwargs: Any
 ) -> Any:
     """The passes of preprocess and the QNN graph of one partition."""
-    recorder = session.recorder
     method, partition = session.partitions.get(id(edge_program), ("forward", 0))
-    with recorder.stage("preprocess", edge_program, method=method, partition=partition):
+    if session.tapped is not None:
+        recorder = session.tapped.recorder
         wrappers = original(edge_program, *args, **kwargs)
+    else:
+        recorder = session.recorder
+        with recorder.stage("preprocess", edge_program, method=method, partition=partition):
+            wrappers = original(edge_program, *args, **kwargs)
     if not isinstance(wrappers, bytes):  # a context binary that somebody else compiled has no graph
         graph = recorder.last_graph(edge_program, method, partition)
         digest = recorder.writer.graph(graph)
@@ -225,17 +231,16 @@ def on_to_executorch_exir(session: Session, original: Original, self: Any, *args
 
 
 def _emitted(session: Session, programs: dict[str, ExportedProgram], call: Callable[[], Any]) -> Any:
-    if not session.recorder.passes:
+    lowering = next((one for one in session.lowerings if one.owns(programs.values())), None)
+    if lowering is None:
         return call()
-    session.emitting = programs
+    session.emitting = {method: (lowering.recorder, program) for method, program in programs.items()}
     try:
-        emitted = call()
+        lowering.emitted = call()
     finally:
         session.emitting = {}
-        session.recorder.leave("executorch")
-    if session.lowering.edge_programs:
-        session.lowering.emitted = emitted
-    return emitted
+        lowering.recorder.leave("executorch")
+    return lowering.emitted
 
 
 def on_executorch_passes(
@@ -244,9 +249,15 @@ def on_executorch_passes(
     """Asked once per method for the passes that then run on it."""
     method = name or "forward"
     if method in session.emitting:
-        session.recorder.leave("executorch")
-        session.recorder.enter("executorch", session.emitting[method], method=method)
+        recorder, program = session.emitting[method]
+        recorder.leave("executorch")
+        recorder.enter("executorch", program, method=method)
     return original(config, **kwargs) if name is None else original(config, name, **kwargs)
+
+
+def _note_inputs(session: Session, method: str, program: ExportedProgram) -> None:
+    if program.example_inputs is not None:
+        session.lowering.inputs.setdefault(method, tuple(program.example_inputs[0]))
 
 
 def _method_of_caller() -> str:
@@ -260,3 +271,18 @@ def _method_of_caller() -> str:
             return str(frame.f_locals.get("graph_name", "forward"))
         frame = frame.f_back  # type: ignore[assignment]
     return "forward"
+
+
+BEGINNERS = frozenset(
+    {
+        on_annotation,
+        on_export,
+        on_transform_pipeline,
+        on_edge_manager,
+        on_to_backend_program,
+        on_to_backend_methods,
+    }
+)
+"""Hooks that see a lowering to QNN begin; before that, the others are no business of ours."""
+OF_TAPPED = frozenset({on_preprocess, on_preprocess_multimethod, on_build})
+"""Hooks that are at work during the second build."""

@@ -93,9 +93,17 @@ def _wrapped(original: Any, hook: Callable[..., Any], session: Session) -> Any:
 
     @functools.wraps(function)
     def wrapper(*args: Any, **kwargs: Any) -> Any:
+        if not _concerns(hook, session):
+            return function(*args, **kwargs)
         return hook(session, function, *args, **kwargs)
 
     return staticmethod(wrapper) if isinstance(original, staticmethod) else wrapper
+
+
+def _concerns(hook: Callable[..., Any], session: Session) -> bool:
+    if session.tapped is not None:
+        return hook in hooks.OF_TAPPED
+    return bool(session.lowerings) or hook in hooks.BEGINNERS
 
 
 def _unknown_layout(what: str) -> LoweringError:

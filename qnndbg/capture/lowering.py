@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -37,8 +38,13 @@ class Lowering:
     """Ops that the partitioner left on the CPU."""
     emitted: Any = None
     """What ``to_executorch`` returned; None if it was not called."""
-    edge_manager: Any = None
-    """What ``to_backend`` returned, with its delegates."""
+    edge_manager: dict[str, ExportedProgram] | None = None
+    """Method to what ``to_backend`` made of it, with its delegates."""
+
+    def owns(self, programs: Iterable[ExportedProgram]) -> bool:
+        """Whether any of the programs came out of this lowering."""
+        ours = {id(program) for program in (self.edge_manager or {}).values()}
+        return any(id(program) in ours for program in programs)
 
     @property
     def options(self) -> Any:
@@ -64,8 +70,10 @@ class Lowering:
 
     def program(self) -> bytes:
         """The program that the lowering made; it is emitted here if its maker did not do so."""
-        if self.emitted is None:
-            self.emitted = _manager(dict(self.edge_manager)).to_executorch()
+        if self.emitted is None and self.edge_manager is not None:
+            # Of copies: it works in place, and the caller may still do it.
+            copies = {method: shared_copy(program) for method, program in self.edge_manager.items()}
+            self.emitted = _manager(copies).to_executorch()
         return bytes(self.emitted.buffer)
 
     def tapped_program(self, method: str) -> bytes:
@@ -73,15 +81,11 @@ class Lowering:
 
         Each method on its own, since the backend refuses to dump several at once.
         """
-        before, self.recorder.passes = self.recorder.passes, False
-        try:
-            specs = _tapped(self.partitioners[method].compiler_specs_snapshot)
-            with QnnManagerContext({method: specs}):
-                manager = _manager({method: self.edge_programs[method]})
-                lowered = manager.to_backend({method: _partitioner(self.partitioners[method], specs)})
-            return bytes(lowered.to_executorch().buffer)
-        finally:
-            self.recorder.passes = before
+        specs = _tapped(self.partitioners[method].compiler_specs_snapshot)
+        with QnnManagerContext({method: specs}):
+            manager = _manager({method: self.edge_programs[method]})
+            lowered = manager.to_backend({method: _partitioner(self.partitioners[method], specs)})
+        return bytes(lowered.to_executorch().buffer)
 
 
 def shared_copy(program: ExportedProgram) -> ExportedProgram:

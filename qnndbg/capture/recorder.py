@@ -47,8 +47,6 @@ class Recorder:
     writer: Writer
     on_event: Callable[[PassEvent], None] = lambda _event: None
     scope: Scope | None = None
-    passes: bool = True
-    """Whether runs of passes are recorded."""
     count: int = 0
     latest: str = ""
     """The last stage that was entered."""
@@ -94,7 +92,7 @@ class Recorder:
         Stages do not nest: one inside another belongs to it. ``begin`` names what made the graph, where
         that was no pass.
         """
-        if self.scope is not None or not self.passes:
+        if self.scope is not None:
             return False
         program = graph if isinstance(graph, ExportedProgram) else None
         self.scope = Scope(stage, method, partition, program)
@@ -112,7 +110,7 @@ class Recorder:
     ) -> None:
         """Record a snapshot at a border of the current stage, made by something that is no pass."""
         scope = self.scope
-        if scope is None or not self.passes:
+        if scope is None:
             return
         if isinstance(graph, ExportedProgram):
             scope.program = graph
@@ -135,7 +133,7 @@ class Recorder:
     def run_pass(self, name: str, call: Callable[[], Any], module: torch.fx.GraphModule) -> Any:
         """Run a pass on a graph module and record what it did."""
         scope = self.scope
-        if scope is None or self._depth or not self.passes:
+        if scope is None or self._depth:
             return call()
         before, structure = scope.stored, scope.structure
         event = PassEvent(

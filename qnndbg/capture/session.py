@@ -25,10 +25,11 @@ class Session:
     """Methods whose edge program is still to be generated."""
     partitions: dict[int, tuple[str, int]] = field(default_factory=dict)
     """Identity of a partition's program to its method and number."""
-    emitting: dict[str, ExportedProgram] = field(default_factory=dict)
-    """The programs that ``to_executorch`` is at work on, by method."""
-    lowering_method: str = "forward"
-    """The method that ``to_backend`` is at work on, where it takes one program."""
+    emitting: dict[str, tuple[Recorder, ExportedProgram]] = field(default_factory=dict)
+    """The programs that ``to_executorch`` is at work on, by method, and who records their passes."""
+
+    tapped: Lowering | None = None
+    """The lowering that is being built once more; only its QNN graphs are of interest then."""
 
     @property
     def lowering(self) -> Lowering:
@@ -42,10 +43,23 @@ class Session:
         """The recorder of the lowering at work."""
         return self.lowering.recorder
 
+    @property
+    def active(self) -> Recorder:
+        """The recorder of what runs passes now; ``to_executorch`` may come back to an earlier lowering."""
+        return next((recorder for recorder, _ in self.emitting.values()), self.recorder)
+
     def start(self) -> None:
         """A model enters the lowering: once the last one was delegated, this is the next one."""
-        if self.lowering.edge_programs and self.recorder.passes:
+        if self.lowering.edge_manager is not None:
             self._begin()
+
+    def tapped_program(self, lowering: Lowering, method: str) -> bytes:
+        """Build a method of a lowering again, with the dump; its QNN graphs replace those of the first build."""
+        self.tapped = lowering
+        try:
+            return lowering.tapped_program(method)
+        finally:
+            self.tapped = None
 
     def _begin(self) -> None:
         self.lowerings.append(Lowering(self.new_recorder(len(self.lowerings))))

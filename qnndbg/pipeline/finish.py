@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from qnndbg.capture.lowering import Lowering
 from qnndbg.capture.ports import methods_of
 from qnndbg.capture.precision import precision_of, soc_of
+from qnndbg.capture.session import Session
 from qnndbg.capture.tensors import array_from_tensor
 from qnndbg.model.recording import Failure, Fallback, Input, Method
 from qnndbg.pipeline.calls import contiguous, flatten
@@ -27,6 +28,7 @@ def tapped_name(method: str) -> str:
 
 
 def finish(
+    session: Session,
     lowering: Lowering,
     writer: Writer,
     further: Mapping[str, Sequence[Inputs]],
@@ -35,7 +37,8 @@ def finish(
     """Write all that the measurements need, and say which can be made.
 
     Args:
-        lowering: one that delegated.
+        session: still instrumented.
+        lowering: one of its own that delegated.
         writer: of its recording.
         further: method to inputs beside those with which it was exported.
         samples: labelled samples, for an accuracy.
@@ -46,7 +49,7 @@ def finish(
         for sample, values in enumerate((first, *further.get(method, ()))):
             inputs += stored_inputs(writer, values, method, sample)
     writer.program("htp", lowering.program())
-    notes = [note for method in lowering.edge_programs if (note := _tap(lowering, writer, method))]
+    notes = [note for method in lowering.edge_programs if (note := _tap(session, lowering, writer, method))]
     if lowering.shares_weights:
         notes.append("methods share weights, which the HTP emulator cannot execute: there is no rung htp")
     writer.update_manifest(
@@ -84,10 +87,10 @@ def stored_inputs(writer: Writer, values: Inputs, method: str = "forward", sampl
     ]
 
 
-def _tap(lowering: Lowering, writer: Writer, method: str) -> str:
+def _tap(session: Session, lowering: Lowering, writer: Writer, method: str) -> str:
     """Build a method with the dump; gives a note if that fails."""
     try:
-        writer.program(tapped_name(method), lowering.tapped_program(method))
+        writer.program(tapped_name(method), session.tapped_program(lowering, method))
     except Exception as error:  # noqa: BLE001 whatever the backend raises, the production build stands
         traceback.print_exc()
         lines = str(error).strip().splitlines() or [type(error).__name__]

@@ -113,7 +113,7 @@ def _finished(place: Path, number: int, lowering: Lowering, live: LiveRecording)
         writer.update_manifest(failure=not_delegated(lowering))
         return Lowered(folder=str(writer.folder.absolute()), steps=())
     with redirected(writer.log("worker")):
-        return finish(lowering, writer, live._inputs(number))
+        return finish(live._session, lowering, writer, live._inputs(number))
 
 
 def _measured(place: Path, lowered: Lowered, sdk: str) -> Recording:

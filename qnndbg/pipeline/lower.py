@@ -75,7 +75,7 @@ class _TargetLowering:
             self.report({"step": "tap"})
             # As the factory gave them, so that the notes say what was done to them.
             self.session.lowering.inputs["forward"] = target.inputs
-            return finish(self.session.lowering, self.writer, {}, self._samples(target))
+            return finish(self.session, self.session.lowering, self.writer, {}, self._samples(target))
 
     def _quantised(
         self, target: Target, inputs: tuple[object, ...], correct: dict[str, int]

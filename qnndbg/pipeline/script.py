@@ -42,18 +42,18 @@ def lower_in_script(job: Job, report: Report, build: str) -> list[Lowered]:
         redirect(Path(job.log))
         report({"step": "tap"})
         return [
-            _finished(lowering, numbered(place, number), report)
+            _finished(session, lowering, numbered(place, number), report)
             for number, lowering in enumerate(session.lowerings)
         ]
 
 
-def _finished(lowering: Lowering, place: Path, report: Report) -> Lowered:
+def _finished(session: Session, lowering: Lowering, place: Path, report: Report) -> Lowered:
     writer = lowering.recorder.writer
     report({"recording": str(place)})
     if lowering.edge_manager is None:
         writer.update_manifest(failure=not_delegated(lowering))
         return Lowered(folder=str(writer.folder.absolute()), steps=())
-    return finish(lowering, writer, {})
+    return finish(session, lowering, writer, {})
 
 
 def _run(script: str, arguments: tuple[str, ...]) -> int:

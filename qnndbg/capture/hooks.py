@@ -28,11 +28,18 @@ def on_pass(session: Session, original: Original, self: Any, module: torch.fx.Gr
     return session.active.run_pass(type(self).__name__, lambda: original(self, module), module)
 
 
-def on_annotation(session: Session, original: Original, self: Any, graph_module: torch.fx.GraphModule) -> Any:
+def on_annotation(
+    session: Session,
+    original: Original,
+    self: Any,
+    graph_module: torch.fx.GraphModule,
+    *args: Any,
+    **kwargs: Any,
+) -> Any:
     """The pipeline inside ``prepare_pt2e``."""
     session.start()
     with session.recorder.stage("annotation", graph_module):
-        return original(self, graph_module)
+        return original(self, graph_module, *args, **kwargs)
 
 
 def on_convert(
@@ -45,13 +52,20 @@ def on_convert(
     return converted
 
 
-def on_export(session: Session, original: Original, self: Any, exported_program: ExportedProgram) -> Any:
+def on_export(
+    session: Session,
+    original: Original,
+    self: Any,
+    exported_program: ExportedProgram,
+    *args: Any,
+    **kwargs: Any,
+) -> Any:
     """The pipeline behind ``torch.export``; here the example inputs of the method are seen."""
     session.start()
     method = _method_of_caller()
     _note_inputs(session, method, exported_program)
     with session.recorder.stage("export", exported_program, method=method):
-        return original(self, exported_program)
+        return original(self, exported_program, *args, **kwargs)
 
 
 def on_transform_pipeline(

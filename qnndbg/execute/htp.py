@@ -59,7 +59,8 @@ def execute_tapped(
     size = dumped_bytes + tensors * ALIGNMENT + SLACK
     with _explained():
         loaded = Runtime.get().load_program(program.read_bytes(), enable_etdump=True, debug_buffer_size=size)
-        outputs = [_copied(output) for output in loaded.load_method(method).execute(list(sample))]
+        runner = loaded.load_method(method)
+        outputs = [_copied(output) for output in runner.execute(list(sample))]
     with tempfile.TemporaryDirectory() as name:
         etdump, debug = Path(name, "etdump"), Path(name, "debug")
         loaded.write_etdump_result_to_file(str(etdump), str(debug))

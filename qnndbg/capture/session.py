@@ -54,7 +54,7 @@ class Session:
             self._begin()
 
     def tapped_program(self, lowering: Lowering, method: str) -> bytes:
-        """Build a method of a lowering again, with the dump; its QNN graphs replace the first"""
+        """Build a method of a lowering again, with the dump; its QNN graphs replace the first."""
         self.tapped = lowering
         try:
             return lowering.tapped_program(method)

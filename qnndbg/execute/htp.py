@@ -22,6 +22,10 @@ SLACK = 1 << 20
 """Added to the debug buffer, since one that is too small aborts the process."""
 
 
+class NotDumpedError(LoweringError):
+    """The runtime cannot dump intermediates; everything else still works."""
+
+
 def execute(
     program: Path, samples: Iterable[Sequence[torch.Tensor]], method: str = "forward"
 ) -> list[list[Any]]:
@@ -55,6 +59,9 @@ def execute_tapped(
         dumped_bytes: upper bound of the native sizes of all tensors that will be logged.
         tensors: how many tensors that may be.
         method: the method to run.
+
+    Raises:
+        NotDumpedError: the runtime has no event tracer, as that of the 1.4.1 wheel.
     """
     size = dumped_bytes + tensors * ALIGNMENT + SLACK
     with _explained():
@@ -64,6 +71,11 @@ def execute_tapped(
     with tempfile.TemporaryDirectory() as name:
         etdump, debug = Path(name, "etdump"), Path(name, "debug")
         loaded.write_etdump_result_to_file(str(etdump), str(debug))
+        if not etdump.exists():
+            raise NotDumpedError(
+                "this ExecuTorch's runtime was built without its event tracer, so nothing is dumped",
+                "for a comparison of layers: pip install executorch==1.5.1",
+            )
         return outputs, read_taps(etdump.read_bytes(), debug.read_bytes())
 
 

@@ -50,7 +50,12 @@ def _execute_tapped(recording: Recording, writer: Writer, method: str, sample: i
     if not program.exists():  # the build failed, which a note says
         return
     inputs = _inputs(recording, method, sample)
-    outputs, taps = htp.execute_tapped(program, inputs, *_room(recording, method), method)
+    try:
+        outputs, taps = htp.execute_tapped(program, inputs, *_room(recording, method), method)
+    except htp.NotDumpedError as error:
+        notes = writer.read_manifest().notes
+        writer.update_manifest(notes=tuple(dict.fromkeys((*notes, f"{error.fact}; {error.hint}"))))
+        return
     graphs = tuple(g for g in recording.qnn if g.method == method)
     values = tuple(
         Value(name=name, partition=partition, tensor=writer.tensor(array))

@@ -4,19 +4,55 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import torch
 from executorch.backends.qualcomm.partition.common_defs import (
     not_supported_operator,
     to_be_implemented_operator,
 )
+from torch.export import ExportedProgram
 
 from qnndbg.capture.targets import target_name
 from qnndbg.model.recording import Fallback
 
 STDERR = 2
+_DELEGATE = "higher_order.executorch_call_delegate"
+_NO_OPS = frozenset({_DELEGATE, "operator.getitem"})
+
+
+class Delegation(NamedTuple):
+    """What became of a method's program."""
+
+    partitions: int
+    fallbacks: tuple[Fallback, ...]
+
+
+def delegation_of(program: ExportedProgram, method: str, refused: Sequence[Fallback]) -> Delegation:
+    """Read a program that ``to_backend`` made.
+
+    Args:
+        program: with delegates in it.
+        method: its name.
+        refused: what the partitioner was told of single ops; one that it could take may stay as well.
+    """
+    reasons = {fallback.node: fallback.reason for fallback in refused}
+    calls = [node for node in program.graph.nodes if node.op == "call_function"]
+    kept = [node for node in calls if target_name(node.target) not in _NO_OPS]
+    delegates = [node for node in calls if target_name(node.target) == _DELEGATE]
+    return Delegation(
+        partitions=len(delegates),
+        fallbacks=tuple(
+            Fallback(
+                node=node.name,
+                op=target_name(node.target),
+                reason=reasons.get(node.name, "no partition could hold it"),
+                method=method,
+            )
+            for node in kept
+        ),
+    )
 
 
 def judged(ask: Callable[[], bool], support: Any, node: torch.fx.Node) -> tuple[bool, Fallback | None]:

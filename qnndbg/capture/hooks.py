@@ -15,7 +15,7 @@ import torch
 from executorch.backends.qualcomm.partition.qnn_partitioner import QnnPartitioner
 from torch.export import ExportedProgram
 
-from qnndbg.capture.fallback import judged
+from qnndbg.capture.fallback import delegation_of, judged
 from qnndbg.capture.lowering import shared_copy
 from qnndbg.capture.qnn_graph import qnn_graph_from_wrappers
 from qnndbg.capture.session import Session
@@ -182,7 +182,7 @@ def _delegated(session: Session, programs: Any, partitioners: Any, call: Callabl
     lowered = call()
     for method, program in lowered.items():
         with recorder.stage("partition", program, method=method, begin="to_backend"):
-            pass
+            lowering.delegations[method] = delegation_of(program, method, lowering.refused)
     lowering.edge_manager = lowered
     return lowered
 
@@ -191,7 +191,7 @@ def on_support(session: Session, original: Original, self: Any, submodules: Any,
     """The partitioner asks whether the HTP takes an op."""
     supported, fallback = judged(lambda: bool(original(self, submodules, node)), self, node)
     if fallback is not None:
-        session.lowering.fallbacks.append(fallback)
+        session.lowering.refused.append(fallback)
     return supported
 
 

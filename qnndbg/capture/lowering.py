@@ -20,6 +20,7 @@ from executorch.exir.capture import EdgeCompileConfig
 from executorch.exir.program._program import EdgeProgramManager
 from torch.export import ExportedProgram
 
+from qnndbg.capture.fallback import Delegation
 from qnndbg.capture.recorder import Recorder
 from qnndbg.model.recording import Fallback
 
@@ -34,8 +35,10 @@ class Lowering:
     edge_programs: dict[str, ExportedProgram] = field(default_factory=dict)
     """Method to a copy, with shared weights, of its edge program just before ``to_backend``."""
     partitioners: dict[str, QnnPartitioner] = field(default_factory=dict)
-    fallbacks: list[Fallback] = field(default_factory=list)
-    """Ops that the partitioner left on the CPU."""
+    refused: list[Fallback] = field(default_factory=list)
+    """Ops that the partitioner did not take."""
+    delegations: dict[str, Delegation] = field(default_factory=dict)
+    """Method to what became of it."""
     emitted: Any = None
     """What ``to_executorch`` returned; None if it was not called."""
     edge_manager: dict[str, ExportedProgram] | None = None

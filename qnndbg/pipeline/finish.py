@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import torch
 from msgspec.structs import replace
@@ -14,7 +13,7 @@ from qnndbg.capture.ports import methods_of
 from qnndbg.capture.precision import precision_of, soc_of
 from qnndbg.capture.session import Session
 from qnndbg.capture.tensors import array_from_tensor
-from qnndbg.model.recording import Failure, Fallback, Input, Method
+from qnndbg.model.recording import Failure, Input, Method
 from qnndbg.pipeline.calls import contiguous, flatten
 from qnndbg.pipeline.jobs import MEASURES, Lowered, Samples
 from qnndbg.recording.writer import Writer
@@ -55,7 +54,7 @@ def finish(
     writer.update_manifest(
         inputs=tuple(inputs),
         notes=(*manifest.notes, *notes),
-        methods=tuple(_with_fallbacks(lowering, method) for method in methods_of(lowering.emitted)),
+        methods=tuple(_with_delegation(lowering, method) for method in methods_of(lowering.emitted)),
         precision=manifest.precision or precision_of(lowering),
         soc=manifest.soc or soc_of(lowering),
         op_packages=lowering.op_packages,
@@ -98,30 +97,8 @@ def _tap(session: Session, lowering: Lowering, writer: Writer, method: str) -> s
     return ""
 
 
-def _with_fallbacks(lowering: Lowering, method: Method) -> Method:
-    """The method with the ops that its program keeps on the CPU, and why."""
-    program = (lowering.edge_manager or {}).get(method.name)
-    if program is None:
+def _with_delegation(lowering: Lowering, method: Method) -> Method:
+    delegation = lowering.delegations.get(method.name)
+    if delegation is None:
         return method
-    reasons = {f.node: f for f in lowering.fallbacks}
-    delegates = [n for n in program.graph.nodes if n.op == "get_attr" and n.name.startswith("lowered_module")]
-    kept = tuple(
-        replace(
-            reasons.get(name) or Fallback(node=name, op=op, reason="no partition could hold it"),
-            method=method.name,
-        )
-        for name, op in _on_cpu(program)
-    )
-    return replace(method, partitions=len(delegates), fallbacks=kept)
-
-
-def _on_cpu(program: Any) -> list[tuple[str, str]]:
-    from qnndbg.capture.targets import target_name
-
-    nodes = [n for n in program.graph.nodes if n.op == "call_function"]
-    named = [(n.name, target_name(n.target)) for n in nodes]
-    return [
-        (name, op)
-        for name, op in named
-        if op not in {"operator.getitem", "higher_order.executorch_call_delegate"}
-    ]
+    return replace(method, partitions=delegation.partitions, fallbacks=delegation.fallbacks)

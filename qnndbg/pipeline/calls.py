@@ -55,3 +55,9 @@ def contiguous(inputs: Sequence[object]) -> tuple[tuple[object, ...], dict[int, 
 
     seen: list[Any] = []
     return torch.utils._pytree.tree_map(fix, tuple(inputs)), notes
+
+
+def first_line(error: BaseException) -> str:
+    """Type and first line of an exception's message."""
+    lines = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__

@@ -14,7 +14,7 @@ from qnndbg.capture.precision import precision_of, soc_of
 from qnndbg.capture.session import Session
 from qnndbg.capture.tensors import array_from_tensor
 from qnndbg.model.recording import Failure, Input, Method
-from qnndbg.pipeline.calls import contiguous, flatten
+from qnndbg.pipeline.calls import contiguous, first_line, flatten
 from qnndbg.pipeline.jobs import MEASURES, Lowered, Samples
 from qnndbg.recording.writer import Writer
 
@@ -47,12 +47,17 @@ def finish(
     for method, first in lowering.inputs.items():
         for sample, values in enumerate((first, *further.get(method, ()))):
             inputs += stored_inputs(writer, values, method, sample)
-    writer.program("htp", lowering.program())
+    writer.update_manifest(inputs=tuple(inputs))
+    try:
+        writer.program("htp", lowering.program())
+    except Exception as error:  # noqa: BLE001 whatever ExecuTorch raises while it emits a program
+        failure = Failure(step="lower", error=f"the program cannot be emitted: {first_line(error)}")
+        writer.update_manifest(failure=failure)
+        return Lowered(folder=str(writer.folder.absolute()), steps=())
     notes = [note for method in lowering.edge_programs if (note := _tap(session, lowering, writer, method))]
     if lowering.shares_weights:
         notes.append("methods share weights, which the HTP emulator cannot execute: there is no rung htp")
     writer.update_manifest(
-        inputs=tuple(inputs),
         notes=(*manifest.notes, *notes),
         methods=tuple(_with_delegation(lowering, method) for method in methods_of(lowering.emitted)),
         precision=manifest.precision or precision_of(lowering),
@@ -92,8 +97,9 @@ def _tap(session: Session, lowering: Lowering, writer: Writer, method: str) -> s
         writer.program(tapped_name(method), session.tapped_program(lowering, method))
     except Exception as error:  # noqa: BLE001 whatever the backend raises, the production build stands
         traceback.print_exc()
-        lines = str(error).strip().splitlines() or [type(error).__name__]
-        return f"no layer of {method} could be compared: building it with the dump failed: {lines[0]}"
+        return (
+            f"no layer of {method} could be compared: building it with the dump failed: {first_line(error)}"
+        )
     return ""
 
 

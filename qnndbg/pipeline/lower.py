@@ -21,7 +21,7 @@ from qnndbg.model.graph import TensorRef
 from qnndbg.model.recording import Accuracy, Run
 from qnndbg.model.target import Target
 from qnndbg.pipeline import recipe
-from qnndbg.pipeline.calls import call, contiguous, count_correct
+from qnndbg.pipeline.calls import call, contiguous, count_correct, first_line
 from qnndbg.pipeline.finish import finish, stored_inputs
 from qnndbg.pipeline.jobs import Job, Lowered, Report, Samples
 from qnndbg.pipeline.target import load_target, stacked
@@ -159,9 +159,3 @@ def _explained(explain: Callable[[BaseException], LoweringError]) -> Iterator[No
 
 def _saying(what: str, hint: str) -> Callable[[BaseException], LoweringError]:
     return lambda error: LoweringError(f"{what}: {first_line(error)}", hint)
-
-
-def first_line(error: BaseException) -> str:
-    """Type and first line of an exception's message."""
-    lines = str(error).strip().splitlines()
-    return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-EMULATOR = Path(__file__).parent / "emulator"
+EMULATOR, REFERENCE = (Path(__file__).parent / name for name in ("emulator", "reference"))
 HAS_TORCH = importlib.util.find_spec("torch") is not None
 
 # No deadline: a shared machine stalls. CI draws the same examples each time.
@@ -18,8 +18,8 @@ settings.load_profile("qnndbg")
 
 
 def pytest_ignore_collect(collection_path: Path) -> bool | None:
-    """Leave the emulator's tests out where the extra ``qnn`` is not installed."""
-    return True if collection_path == EMULATOR and not HAS_TORCH else None
+    """Leave out what needs torch where the extra ``qnn`` is not installed."""
+    return True if collection_path in {EMULATOR, REFERENCE} and not HAS_TORCH else None
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -31,4 +31,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def pytest_report_header() -> str:
     """Say what is left out."""
-    return "emulator tests: " + ("included" if HAS_TORCH else "left out, since torch is not installed")
+    return "emulator and reference tests: " + (
+        "included" if HAS_TORCH else "left out, since torch is not installed"
+    )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import torch
 from torch import nn
 
@@ -182,3 +184,50 @@ def channels_last() -> Made:
     """The same image in the memory format that the HTP misreads."""
     module, (x,) = contiguous()
     return module, (x.to(memory_format=torch.channels_last),)
+
+
+class WholeNorm(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = nn.Conv2d(3, 4, 3, padding=1)
+        self.norm = nn.LayerNorm([4, 6, 6])
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        normed: torch.Tensor = self.norm(self.conv(x))
+        return normed
+
+
+def refused() -> Made:
+    """A layer norm that stays on the CPU, behind which QNN cannot compile the rest at 8a8w."""
+    return _seeded(WholeNorm, 1, 3, 6, 6)
+
+
+class Branch(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x + 1.0 if x.sum() > 0 else x - 1.0
+
+
+def branches() -> Made:
+    """Control flow that depends on data, which torch does not export."""
+    return _seeded(Branch, 1, 4)
+
+
+def float64() -> Made:
+    """An input of a dtype that QNN has no tensor for."""
+    module, (x,) = layer_norm()
+    return module.double(), (x.double(),)
+
+
+def raises() -> Made:
+    """Fail, as loading weights may."""
+    raise ZeroDivisionError("the weights are gone")
+
+
+def nonsense() -> int:
+    """Give what is no model."""
+    return 42
+
+
+def leaves() -> Made:
+    """End the process, as a script does that is no factory."""
+    sys.exit(3)

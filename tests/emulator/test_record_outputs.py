@@ -1,0 +1,152 @@
+"""Ops of several outputs, and inputs and outputs of other dtypes than float: nothing is left out."""
+
+from __future__ import annotations
+
+import importlib
+from collections import Counter
+
+import numpy as np
+import pytest
+import torch
+
+from qnndbg.model.result import LayerResult
+from qnndbg.recording.store import Recording
+from tests.emulator.conftest import Recorded
+
+NETS = ("topk", "split", "layer_norm", "embedding", "bool_output", "constant_output")
+PRECISIONS = ("8a8w", "fp16")
+LOCAL_LSB = 1.01
+"""One step, as rounding falls either way; and float32 noise."""
+LOCAL_DB = 60.0
+"""A half float has 11 bits, 66 dB; a sum of few products loses little of that."""
+
+
+def layers(recording: Recording) -> tuple[LayerResult, ...]:
+    comparison = recording.comparison()
+    assert comparison is not None
+    return comparison.layers
+
+
+def results(recording: Recording, runner: str) -> list[torch.Tensor]:
+    refs = [ref for ref in recording.runs[runner].results if ref is not None]
+    return [torch.tensor(recording.tensor(ref)) for ref in refs]
+
+
+def dumped(recording: Recording, name: str) -> np.ndarray[tuple[int, ...], np.dtype[np.generic]]:
+    (value,) = (v for v in recording.runs["htp-tapped"].values if v.name == name)
+    return recording.tensor(value.tensor)
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+@pytest.mark.parametrize("net", NETS)
+def test_every_qnn_tensor_is_compared_or_has_a_reason(net: str, precision: str, recorded: Recorded) -> None:
+    recording = recorded(net, precision)
+    assert recording.manifest.complete
+    assert recording.manifest.failure is None
+    found = layers(recording)
+    names = [(graph.partition, tensor.name) for graph in recording.qnn for tensor in graph.tensors]
+    assert Counter((layer.partition, layer.tensor) for layer in found) == Counter(names)
+    assert {(v.partition, v.name) for v in recording.runs["htp-tapped"].values} <= set(names)
+    for layer in found:
+        assert bool(layer.reason) == (layer.accumulated is None) == (layer.local is None)
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+@pytest.mark.parametrize("net", NETS)
+def test_coverage_is_whole(net: str, precision: str, recorded: Recorded) -> None:
+    recording = recorded(net, precision)
+    comparison = recording.comparison()
+    assert comparison is not None
+    made = {name for graph in recording.qnn for op in graph.ops for name in op.outputs}
+    assert (comparison.coverage.compared, comparison.coverage.total) == (len(made), len(made))
+    assert comparison.coverage.reasons == {}
+    given = sum(len(graph.tensors) for graph in recording.qnn) - len(made)
+    assert sum(comparison.coverage.given.values()) == given
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+@pytest.mark.parametrize("net", NETS)
+def test_no_op_of_these_is_off_on_its_own(net: str, precision: str, recorded: Recorded) -> None:
+    for layer in layers(recorded(net, precision)):
+        if layer.local is None or not layer.local.mismatched:
+            continue
+        assert layer.local.nonfinite == 0
+        if layer.local.max_lsb is not None:
+            assert layer.local.max_lsb <= LOCAL_LSB, layer.tensor
+        else:
+            assert layer.local.sqnr_db is not None
+            assert layer.local.sqnr_db > LOCAL_DB, layer.tensor
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+@pytest.mark.parametrize("net", NETS)
+def test_eager_is_the_module_and_the_cpu_rungs_are_bit_equal(
+    net: str, precision: str, recorded: Recorded
+) -> None:
+    recording = recorded(net, precision)
+    module, inputs = getattr(importlib.import_module("tests.emulator.nets"), net)()
+    expected = torch.utils._pytree.tree_leaves(module(*inputs))
+    eager = results(recording, "eager")
+    assert len(eager) == len(expected)
+    assert all(torch.equal(a, b) and a.dtype == b.dtype for a, b in zip(eager, expected, strict=True))
+    runs = {name: run.results for name, run in recording.runs.items()}
+    origin = "eager" if precision == "fp16" else "quantized"
+    assert runs[origin] == runs["edge"] == runs["reference"]  # by digest
+    assert ("quantized" in runs) == (precision != "fp16")
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_indices_of_topk_are_dumped_right_and_handed_out_wrong(precision: str, recorded: Recorded) -> None:
+    """A fault of the backend: the program's int64 output holds what QNN wrote as int32 or as float."""
+    recording = recorded("topk", precision)
+    right = results(recording, "eager")[1]
+    dump = dumped(recording, "output_aten_topk_default@1")
+    assert dump.dtype == np.int32
+    assert np.array_equal(dump.reshape(-1), right.reshape(-1))
+    assert not torch.equal(results(recording, "htp")[1], right)
+    comparison = recording.comparison()
+    assert comparison is not None
+    assert comparison.verdict.kind == "backend"
+    (rung,) = (r for r in comparison.ladder if (r.name, r.output) == ("htp", 1))
+    assert rung.against_eager is not None
+    assert rung.against_eager.mismatched > 0
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_three_outputs_of_split_are_paired_each_with_its_own(precision: str, recorded: Recorded) -> None:
+    recording = recorded("split", precision)
+    parts = [layer for layer in layers(recording) if layer.op == "aten.split_with_sizes_copy.default"]
+    assert [layer.tensor.rpartition("@")[2] for layer in parts] == ["0", "1", "2"]
+    assert [layer.shape for layer in parts] == [(2, 2), (2, 4), (2, 6)]
+    whole = dumped(recording, "aten_linear_default@0")
+    columns = [whole[:, :2], whole[:, 2:6], whole[:, 6:]]
+    for layer, expected in zip(parts, columns, strict=True):
+        assert np.array_equal(dumped(recording, layer.tensor), expected)
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_layer_norm_has_one_tensor_and_its_module(precision: str, recorded: Recorded) -> None:
+    (norm,) = (layer for layer in layers(recorded("layer_norm", precision)) if layer.module == "norm")
+    assert norm.tensor == "aten_native_layer_norm_default@0"
+    assert norm.op == "aten.native_layer_norm.default"
+    assert norm.qnn_op == "LayerNorm"
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_int64_input_is_stored_as_it_is(precision: str, recorded: Recorded) -> None:
+    recording = recorded("embedding", precision)
+    (given,) = recording.manifest.inputs
+    assert (given.tensor.dtype, given.note) == ("int64", "")
+    assert recording.tensor(given.tensor).tolist() == [[1, 5, 9, 0]]
+    (cast,) = (layer for layer in layers(recording) if layer.op == "aten._to_copy.default")
+    assert cast.dtype == "INT_32"
+    assert dumped(recording, cast.tensor).tolist() == [[1, 5, 9, 0]]
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_bool_and_constant_outputs_are_exact(precision: str, recorded: Recorded) -> None:
+    for net, dtype in (("bool_output", torch.bool), ("constant_output", torch.float32)):
+        recording = recorded(net, precision)
+        eager, htp = results(recording, "eager")[1], results(recording, "htp")[1]
+        assert htp.dtype == dtype
+        assert torch.equal(eager, htp)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from qnndbg.analyze.ladder import climb
 from qnndbg.analyze.metrics import measure
-from qnndbg.analyze.normalize import Array, dequantise, same_rank, saturate, step_of
+from qnndbg.analyze.normalize import Array, dequantise, numbers, same_rank, saturate, step_of
 from qnndbg.analyze.verdict import judge
 from qnndbg.model.graph import Node, QuantParams, Ref, TensorRef
 from qnndbg.model.recording import QnnGraph, QnnOp, QnnTensor, Run, RunnerName
@@ -128,7 +128,9 @@ class _Layer:
         ref = self.sides[side].values.get(self.tensor.name)
         if ref is None:
             return None
-        reference = self.recording.tensor(ref)
+        reference = numbers(self.recording.tensor(ref), ref.dtype)
+        if reference is None:
+            return None
         target = same_rank(reference, self._target())
         if target.shape != reference.shape:
             return None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from qnndbg.analyze.metrics import measure
-from qnndbg.analyze.normalize import same_rank
+from qnndbg.analyze.normalize import numbers, same_rank
 from qnndbg.model.graph import TensorRef
 from qnndbg.model.recording import Run, RunnerName
 from qnndbg.model.result import ErrorMetrics, Rung
@@ -48,9 +48,12 @@ def _of_output(recording: Recording, ran: list[Run], output: int) -> list[Rung]:
 
 
 def _error(recording: Recording, reference: TensorRef | None, value: TensorRef | None) -> ErrorMetrics | None:
-    """None if either is missing or their shapes differ."""
+    """None if either is missing or no number, or their shapes differ."""
     if reference is None or value is None:
         return None
-    left = recording.tensor(reference)
-    right = same_rank(left, recording.tensor(value))
+    left = numbers(recording.tensor(reference), reference.dtype)
+    right = numbers(recording.tensor(value), value.dtype)
+    if left is None or right is None:
+        return None
+    right = same_rank(left, right)
     return measure(left, right) if left.shape == right.shape else None

@@ -20,6 +20,7 @@ from qnndbg.capture.targets import target_name
 from qnndbg.model.graph import Origin
 
 _FRAME = re.compile(r'File "([^"]+)", line (\d+)')
+_TORCH = f"{Path(torch.__file__).parent}/"
 QUANTISER = "convert_pt2e"
 _QUANTISER_OPS = ("quantized_decomposed.", "torchao.")
 
@@ -61,7 +62,7 @@ class Lineage:
         self._exported = {}
         for node in graph.nodes:
             if node.op not in {"placeholder", "output", "get_attr"}:
-                key = _roots_of(node), _is_quantiser_op(node)
+                key = _roots_of(node) or (node.name,), _is_quantiser_op(node)
                 self._exported[key] = (*self._exported.get(key, ()), node.name)
         self._nodes, self._targets = {}, {}
         self._lines = {node.name: _first_line(node) for node in graph.nodes}
@@ -118,7 +119,7 @@ class Lineage:
 
 
 def _first_line(node: torch.fx.Node) -> Line:
-    return Line(_roots_of(node), QUANTISER if _is_quantiser_op(node) else "")
+    return Line(_roots_of(node) or (node.name,), QUANTISER if _is_quantiser_op(node) else "")
 
 
 def _is_quantiser_op(node: torch.fx.Node) -> bool:
@@ -149,7 +150,7 @@ def _module(stack: Any) -> tuple[str, str]:
 
 def _source(trace: str | None) -> str:
     """``file:line`` of the innermost frame outside of torch."""
-    frames = [(file, line) for file, line in _FRAME.findall(trace or "") if "/torch/" not in file]
+    frames = [(file, line) for file, line in _FRAME.findall(trace or "") if not file.startswith(_TORCH)]
     if not frames:
         return ""
     file, line = frames[-1]

@@ -115,7 +115,7 @@ class Recorder:
         if isinstance(graph, ExportedProgram):
             scope.program = graph
         before, structure = scope.stored, scope.structure
-        self._snapshot(scope, graph, name)
+        self._snapshot(scope, graph, "")
         self._emit(
             PassEvent(
                 index=self.count,

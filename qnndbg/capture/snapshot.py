@@ -50,9 +50,12 @@ class Weights:
         """The stored tensor; None for a tensor without bytes, as under fake mode."""
         if isinstance(tensor, torch._subclasses.FakeTensor) or tensor.is_meta:
             return None
+        # A tensor made for inference counts no versions, since nothing may write to it in place.
+        version = 0 if tensor.is_inference() else tensor._version
+        state = (version, tensor.untyped_storage().data_ptr(), tensor.storage_offset(), tensor.shape)
         known = self._known.get(tensor)
-        if known is None or known[0] != tensor._version:
-            known = (tensor._version, self._writer.tensor(*array_from_tensor(tensor)))
+        if known is None or known[0] != state:
+            known = (state, self._writer.tensor(*array_from_tensor(tensor)))
             self._known[tensor] = known
         ref: TensorRef = known[1]
         return ref

@@ -57,8 +57,8 @@ def finish(
     notes = [note for method in lowering.edge_programs if (note := _tap(session, lowering, writer, method))]
     if lowering.shares_weights:
         notes.append("methods share weights, which the HTP emulator cannot execute: there is no rung htp")
+    writer.add_notes(*notes)
     writer.update_manifest(
-        notes=(*manifest.notes, *notes),
         methods=tuple(_with_delegation(lowering, method) for method in methods_of(lowering.emitted)),
         precision=manifest.precision or precision_of(lowering),
         soc=manifest.soc or soc_of(lowering),

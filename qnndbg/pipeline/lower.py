@@ -64,6 +64,9 @@ class _TargetLowering:
         target = load_target(self.job.target)
         inputs, _ = contiguous(target.inputs)
         self.writer.update_manifest(inputs=tuple(stored_inputs(self.writer, target.inputs)))
+        if target.module.training:
+            target.module.eval()
+            self.writer.add_notes("the module was in training mode; it was recorded in eval mode")
         self.report({"step": "eager"})
         with _explained(_saying("the module cannot be run with its inputs", "run module(*inputs) first")):
             self._run("eager", target.module, inputs)
@@ -88,7 +91,7 @@ class _TargetLowering:
         self.report({"step": "quantise"})
         with _explained(_saying("the quantiser failed", "try another precision")):
             quantizer, notes = recipe.quantizer_for(self.job.precision, self.job.soc, graph)
-            self.writer.update_manifest(notes=tuple(notes))
+            self.writer.add_notes(*notes)
             prepared = quantize_pt2e.prepare_pt2e(graph, quantizer)
             with torch.no_grad():
                 for sample in target.calibration or (inputs,):

@@ -53,8 +53,7 @@ def _execute_tapped(recording: Recording, writer: Writer, method: str, sample: i
     try:
         outputs, taps = htp.execute_tapped(program, inputs, *_room(recording, method), method)
     except htp.NotDumpedError as error:
-        notes = writer.read_manifest().notes
-        writer.update_manifest(notes=tuple(dict.fromkeys((*notes, f"{error.fact}; {error.hint}"))))
+        writer.add_notes(f"{error.fact}; {error.hint}")
         return
     graphs = tuple(g for g in recording.qnn if g.method == method)
     values = tuple(

@@ -24,6 +24,8 @@ def free_place(folder: Path, *, force: bool) -> Path:
     Raises:
         UsageError: something else is there, or a complete recording that is not to be replaced.
     """
+    if not folder.name:
+        raise UsageError(f"{folder} is no name for a recording", "give one with -o NAME")
     folder = with_suffix(folder)
     if not folder.exists():
         return folder

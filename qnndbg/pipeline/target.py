@@ -5,7 +5,8 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -117,18 +118,30 @@ def _run(load: Callable[[], Any], what: str) -> Any:
 
 def _target_from(made: object, name: str) -> Target:
     if isinstance(made, Target):
-        return made
+        return replace(made, inputs=_inputs(made.inputs, name), calibration=_samples(made.calibration, name))
     if (
         not isinstance(made, (tuple, list))
         or not 2 <= len(made) <= 4
         or not isinstance(made[0], torch.nn.Module)
     ):
         raise UsageError(f"{name}() returned {_kind(made)}", PROTOCOL)
-    module, inputs, *more = made
-    calibration = [_inputs(c, name) for c in (more[0] if more else [])]
+    module, inputs, calibration, evaluation = (*made, None, None)[:4]
+    example = _inputs(inputs, name)
     return Target(
-        module, _inputs(more[1] if len(more) > 1 else inputs, name), calibration or [_inputs(inputs, name)]
+        module,
+        example if evaluation is None else _inputs(evaluation, name),
+        _samples(calibration, name) or [example],
     )
+
+
+def _samples(value: object, name: str) -> list[tuple[object, ...]]:
+    if value is None:
+        return []
+    if not isinstance(value, Iterable) or isinstance(value, torch.Tensor):
+        raise UsageError(
+            f"{name}() gave calibration of type {_kind(value)}", "it is a sequence of input tuples"
+        )
+    return [_inputs(sample, name) for sample in value]
 
 
 def _inputs(value: object, name: str) -> tuple[object, ...]:

@@ -42,8 +42,8 @@ def recorded(shared: Path) -> Recorded:
         folder = shared / f"{name}-{precision}{SUFFIX}"
         with folder.with_suffix(".lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)  # of two processes that want it, one makes it
-            if folder.exists():
-                return open_recording(folder)
+            if folder.exists() and (made := open_recording(folder)).manifest.complete:
+                return made
             return record(Request(target=target, precision=precision, output=folder), lambda _event: None)
 
     return make

@@ -138,6 +138,8 @@ def test_an_op_that_the_htp_refuses(command: Command, tmp_path: Path) -> None:
     assert stages >= {"annotation", "quantized", "export", "edge", "transform", "preprocess"}
     (graph,) = recording.qnn
     assert "Conv2d" in {op.type for op in graph.ops}
+    for path in tmp_path.rglob("*.json*"):
+        assert str(tmp_path).encode() not in path.read_bytes(), path.name
 
 
 def test_an_output_that_is_no_recording(command: Command, tmp_path: Path) -> None:

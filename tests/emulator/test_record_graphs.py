@@ -16,7 +16,7 @@ from qnndbg.recording.store import Recording
 from tests.emulator.conftest import ROOT, Recorded
 
 MIXED = f"{ROOT}/examples/mixed.py:mixed"
-TARGETS = [(MIXED, "16a8w"), ("fallback", "8a8w"), ("topk", "8a8w"), ("split", "fp16")]
+TARGETS = [(MIXED, "16a8w"), ("fallback", "8a8w"), ("topk", "8a8w"), ("embedding", "fp16")]
 QUANTISED: tuple[Stage, ...] = ("quantized", "export", "edge", "transform")
 """The stages whose every snapshot is the whole model, quantised."""
 

@@ -13,8 +13,11 @@ from qnndbg.model.result import LayerResult
 from qnndbg.recording.store import Recording
 from tests.emulator.conftest import Recorded
 
-NETS = ("topk", "split", "layer_norm", "embedding", "bool_output", "constant_output")
 PRECISIONS = ("8a8w", "fp16")
+CASES = [
+    *((net, "8a8w") for net in ("split", "constant_output")),
+    *((net, p) for net in ("topk", "layer_norm", "embedding", "bool_output") for p in PRECISIONS),
+]
 LOCAL_LSB = 1.01
 """One step, as rounding falls either way; and float32 noise."""
 LOCAL_DB = 60.0
@@ -37,8 +40,7 @@ def dumped(recording: Recording, name: str) -> np.ndarray[tuple[int, ...], np.dt
     return recording.tensor(value.tensor)
 
 
-@pytest.mark.parametrize("precision", PRECISIONS)
-@pytest.mark.parametrize("net", NETS)
+@pytest.mark.parametrize(("net", "precision"), CASES)
 def test_every_qnn_tensor_is_compared_or_has_a_reason(net: str, precision: str, recorded: Recorded) -> None:
     recording = recorded(net, precision)
     assert recording.manifest.complete
@@ -51,8 +53,7 @@ def test_every_qnn_tensor_is_compared_or_has_a_reason(net: str, precision: str, 
         assert bool(layer.reason) == (layer.accumulated is None) == (layer.local is None)
 
 
-@pytest.mark.parametrize("precision", PRECISIONS)
-@pytest.mark.parametrize("net", NETS)
+@pytest.mark.parametrize(("net", "precision"), CASES)
 def test_coverage_is_whole(net: str, precision: str, recorded: Recorded) -> None:
     recording = recorded(net, precision)
     comparison = recording.comparison()
@@ -64,8 +65,7 @@ def test_coverage_is_whole(net: str, precision: str, recorded: Recorded) -> None
     assert sum(comparison.coverage.given.values()) == given
 
 
-@pytest.mark.parametrize("precision", PRECISIONS)
-@pytest.mark.parametrize("net", NETS)
+@pytest.mark.parametrize(("net", "precision"), CASES)
 def test_no_op_of_these_is_off_on_its_own(net: str, precision: str, recorded: Recorded) -> None:
     for layer in layers(recorded(net, precision)):
         if layer.local is None or not layer.local.mismatched:
@@ -78,8 +78,7 @@ def test_no_op_of_these_is_off_on_its_own(net: str, precision: str, recorded: Re
             assert layer.local.sqnr_db > LOCAL_DB, layer.tensor
 
 
-@pytest.mark.parametrize("precision", PRECISIONS)
-@pytest.mark.parametrize("net", NETS)
+@pytest.mark.parametrize(("net", "precision"), CASES)
 def test_eager_is_the_module_and_the_cpu_rungs_are_bit_equal(
     net: str, precision: str, recorded: Recorded
 ) -> None:
@@ -112,9 +111,8 @@ def test_indices_of_topk_are_dumped_right_and_handed_out_wrong(precision: str, r
     assert rung.against_eager.mismatched > 0
 
 
-@pytest.mark.parametrize("precision", PRECISIONS)
-def test_three_outputs_of_split_are_paired_each_with_its_own(precision: str, recorded: Recorded) -> None:
-    recording = recorded("split", precision)
+def test_three_outputs_of_split_are_paired_each_with_its_own(recorded: Recorded) -> None:
+    recording = recorded("split", "8a8w")
     parts = [layer for layer in layers(recording) if layer.op == "aten.split_with_sizes_copy.default"]
     assert [layer.tensor.rpartition("@")[2] for layer in parts] == ["0", "1", "2"]
     assert [layer.shape for layer in parts] == [(2, 2), (2, 4), (2, 6)]
@@ -143,10 +141,18 @@ def test_int64_input_is_stored_as_it_is(precision: str, recorded: Recorded) -> N
     assert dumped(recording, cast.tensor).tolist() == [[1, 5, 9, 0]]
 
 
-@pytest.mark.parametrize("precision", PRECISIONS)
-def test_bool_and_constant_outputs_are_exact(precision: str, recorded: Recorded) -> None:
-    for net, dtype in (("bool_output", torch.bool), ("constant_output", torch.float32)):
-        recording = recorded(net, precision)
-        eager, htp = results(recording, "eager")[1], results(recording, "htp")[1]
-        assert htp.dtype == dtype
-        assert torch.equal(eager, htp)
+@pytest.mark.parametrize(
+    ("net", "precision", "dtype"),
+    [
+        ("bool_output", "8a8w", torch.bool),
+        ("bool_output", "fp16", torch.bool),
+        ("constant_output", "8a8w", torch.float32),
+    ],
+)
+def test_bool_and_constant_outputs_are_exact(
+    net: str, precision: str, dtype: torch.dtype, recorded: Recorded
+) -> None:
+    recording = recorded(net, precision)
+    eager, htp = results(recording, "eager")[1], results(recording, "htp")[1]
+    assert htp.dtype == dtype
+    assert torch.equal(eager, htp)

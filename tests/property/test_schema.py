@@ -113,10 +113,11 @@ def graphs(draw: st.DrawFn) -> Graph:
     for name, strategy in zip(NAMES[:count], NODES, strict=False):
         fields: dict[str, Any] = draw(strategy)
         nodes.append(Node(**{"op": "call_function", **fields, "name": name}))
-    results = draw(st.lists(ARGS[count], max_size=2))
-    return Graph(
-        nodes=tuple(nodes), outputs=tuple(Output(value=r) for r in results), stored_layout=draw(st.booleans())
-    )
+    outputs = [Output(value=result) for result in draw(st.lists(ARGS[count], max_size=2))]
+    if draw(st.booleans()):
+        written = draw(st.sampled_from(NAMES[:count]))
+        outputs.append(Output(value=draw(ARGS[count]), role="mutation", target=written))
+    return Graph(nodes=tuple(nodes), outputs=tuple(outputs), stored_layout=draw(st.booleans()))
 
 
 def renamed(graph: Graph, name: Callable[[str], str]) -> Graph:
@@ -141,7 +142,11 @@ def renamed(graph: Graph, name: Callable[[str], str]) -> Graph:
         )
         for node in graph.nodes
     )
-    return replace(graph, nodes=nodes, outputs=tuple(replace(o, value=arg(o.value)) for o in graph.outputs))
+    outputs = tuple(
+        replace(o, value=arg(o.value), target=name(o.target) if o.role == "mutation" else "")
+        for o in graph.outputs
+    )
+    return replace(graph, nodes=nodes, outputs=outputs)
 
 
 def with_node(graph: Graph, index: int, **changes: object) -> Graph:

@@ -14,7 +14,7 @@ import msgspec
 import pytest
 
 from qnndbg.errors import RecordingError, SchemaError
-from qnndbg.model.graph import Atom, Graph, Node, Output, Ref, Seq, Slice, TensorSpec
+from qnndbg.model.graph import Atom, Graph, Node, Output, Ref, Seq, Slice
 from qnndbg.model.recording import SCHEMA_VERSION, Environment, Manifest
 from qnndbg.recording import schema
 
@@ -161,6 +161,7 @@ def test_packed_files_are_equal_for_equal_data(tmp_path: Path) -> None:
     for path in paths:
         schema.write_gzip(path, b"data " * 100)
     assert paths[0].read_bytes() == paths[1].read_bytes()
+    assert paths[0].read_bytes()[4:8] == bytes(4)  # where gzip keeps the time
     assert gzip.decompress(paths[0].read_bytes()) == schema.read_gzip(paths[0]) == b"data " * 100
 
 
@@ -222,35 +223,3 @@ def test_packed_file_with_a_flipped_bit_is_refused_or_unharmed(tmp_path: Path) -
             assert schema.read_gzip(path) == whole
         except RecordingError:
             continue
-
-
-RELU = Node(name="relu", op="call_function", target="aten.relu.default", args=(Ref("x"),))
-INPUT = Node(name="x", op="placeholder", role="input", outputs=(TensorSpec((2,), "float32"),))
-
-
-def test_graph_digest_counts_names_and_structure_digest_does_not() -> None:
-    one = graph(INPUT, RELU, outputs=(Output(value=Ref("relu")),))
-    other = graph(
-        msgspec.structs.replace(INPUT, name="y"),
-        msgspec.structs.replace(RELU, name="r", args=(Ref("y"),)),
-        outputs=(Output(value=Ref("r")),),
-    )
-    assert schema.structure_digest(one) == schema.structure_digest(other)
-    assert schema.graph_digest(one) != schema.graph_digest(other)
-    assert schema.graph_digest(one) == schema.digest(schema.encode(one))
-
-
-def state_graph(written: str) -> Graph:
-    states = [Node(name=name, op="placeholder", target=name, role="state") for name in ("k", "v")]
-    return graph(INPUT, *states, outputs=(Output(value=Ref("x"), role="mutation", target=written),))
-
-
-@pytest.mark.xfail(strict=True, reason="the target of a mutation is left out of the digest")
-def test_structure_knows_which_state_is_written() -> None:
-    assert schema.structure_digest(state_graph("k")) != schema.structure_digest(state_graph("v"))
-
-
-@pytest.mark.xfail(strict=True, reason="a list that begins with 'ref' is taken for a reference")
-def test_structure_of_a_list_of_strings_is_not_mistaken_for_a_reference() -> None:
-    left, right = (graph(Node(name="n", op="output", args=(Seq(("ref", name)),))) for name in "ab")
-    assert schema.structure_digest(left) != schema.structure_digest(right)

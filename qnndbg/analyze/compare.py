@@ -11,10 +11,16 @@ from qnndbg.analyze.normalize import Array, dequantise, numbers, same_rank, satu
 from qnndbg.analyze.verdict import judge
 from qnndbg.model.graph import Node, QuantParams, Ref, TensorRef
 from qnndbg.model.recording import QnnGraph, QnnOp, QnnTensor, Run, RunnerName
-from qnndbg.model.result import Comparison, Coverage, ErrorMetrics, LayerResult
+from qnndbg.model.result import Comparison, Coverage, ErrorMetrics, LayerResult, Verdict
 from qnndbg.recording.store import Recording
 
 SIDES: tuple[RunnerName, ...] = ("reference", "local", "htp-tapped")
+NOT_DELEGATED = Verdict(
+    kind="incomplete",
+    text="incomplete: nothing was delegated to the HTP; every op stays on the CPU",
+    culprit="",
+    next_step="The reasons are listed beside the ops: qnndbg show.",
+)
 GIVEN = {
     "input": "graph input: both sides are given it",
     "static": "weight: held, not computed",
@@ -34,6 +40,8 @@ def compare(recording: Recording) -> Comparison:
     coverage = _coverage(layers)
     ladder = climb(recording)
     verdict = judge(ladder, layers, coverage, precision=recording.manifest.precision)
+    if recording.manifest.methods and not recording.qnn:
+        verdict = NOT_DELEGATED
     return Comparison(verdict=verdict, ladder=ladder, layers=layers, coverage=coverage)
 
 

@@ -24,7 +24,9 @@ def _of_method(recording: Recording, method: str) -> list[Rung]:
     found = [recording.run(name, method) for name in RUNGS]
     ran = [run for run in found if run is not None]
     count = max((len(run.results) for run in ran), default=0)
-    return [rung for output in range(count) for rung in _of_output(recording, ran, output)]
+    # What no run has as a tensor, such as an output that is None, is no output to measure.
+    outputs = [i for i in range(count) if any(run.results[i : i + 1] not in {(), (None,)} for run in ran)]
+    return [rung for output in outputs for rung in _of_output(recording, ran, output)]
 
 
 def _of_output(recording: Recording, ran: list[Run], output: int) -> list[Rung]:

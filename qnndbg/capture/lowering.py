@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -19,6 +19,7 @@ from executorch.exir.backend.compile_spec_schema import CompileSpec
 from executorch.exir.capture import EdgeCompileConfig
 from executorch.exir.program._program import EdgeProgramManager
 from torch.export import ExportedProgram
+from torch.export.graph_signature import TensorArgument
 
 from qnndbg.capture.fallback import Delegation
 from qnndbg.capture.recorder import Recorder
@@ -86,7 +87,7 @@ class Lowering:
         """
         specs = _tapped(self.partitioners[method].compiler_specs_snapshot)
         with QnnManagerContext({method: specs}):
-            manager = _manager({method: self.edge_programs[method]})
+            manager = _manager({method: _with_tensor_outputs(self.edge_programs[method])})
             lowered = manager.to_backend({method: _partitioner(self.partitioners[method], specs)})
         return bytes(lowered.to_executorch().buffer)
 
@@ -99,6 +100,21 @@ def shared_copy(program: ExportedProgram) -> ExportedProgram:
         if isinstance(t, torch.Tensor)
     }
     return copy.deepcopy(program, memo)
+
+
+def _with_tensor_outputs(program: ExportedProgram) -> ExportedProgram:
+    """The program without outputs that are no tensors, which abort a runtime that dumps."""
+    specs = program.graph_signature.output_specs
+    kept = [i for i, spec in enumerate(specs) if isinstance(spec.arg, TensorArgument)]
+    if len(kept) == len(specs):
+        return program
+    copied = shared_copy(program)
+    output = copied.graph.output_node()
+    output.args = (tuple(output.args[0][i] for i in kept),)
+    copied.graph_module.recompile()
+    signature = copied.graph_signature
+    copied._graph_signature = replace(signature, output_specs=[signature.output_specs[i] for i in kept])
+    return copied
 
 
 def _manager(programs: dict[str, ExportedProgram]) -> EdgeProgramManager:

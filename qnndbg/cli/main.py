@@ -42,8 +42,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _run(sys.argv[1:] if argv is None else argv)
     except QnndbgError as error:
         return _fail(error.fact, error.hint, error.exit_code)
-    except KeyboardInterrupt:
-        return _fail("interrupted", "", EXIT_INTERRUPTED)
+    except KeyboardInterrupt as stop:
+        return _fail("interrupted", str(stop), EXIT_INTERRUPTED)
     except BrokenPipeError:  # the reader, such as head, has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the last flush must not fail
         return EXIT_BROKEN_PIPE

@@ -12,7 +12,7 @@ import torch
 from executorch.runtime import Runtime
 
 from qnndbg.errors import LoweringError
-from qnndbg.execute.etdump import Tap, read_taps
+from qnndbg.execute.etdump import NotDumpedError, Tap, read_taps
 
 ALIGNMENT = 64
 """Each dumped tensor may be padded by this many bytes."""
@@ -20,10 +20,6 @@ OPERATOR_MISSING = "error: 0x:14"
 """How the runtime reports its Error::OperatorMissing."""
 SLACK = 1 << 20
 """Added to the debug buffer, since one that is too small aborts the process."""
-
-
-class NotDumpedError(LoweringError):
-    """The runtime cannot dump intermediates; everything else still works."""
 
 
 def execute(

@@ -93,7 +93,7 @@ class _Evaluator:
         for node in self.graph.nodes:
             if node.op == "placeholder" and node.role == "input":
                 if queue:
-                    self.env[node.name] = self._input(node, self._own(queue.pop(0)))
+                    self.env[node.name] = self._own(queue.pop(0))
             elif node.op in {"placeholder", "get_attr"}:
                 if node.constant is not None:
                     self.env[node.name] = self._own(self.load(node.constant))
@@ -105,8 +105,9 @@ class _Evaluator:
     def _own(self, value: Any) -> Any:
         return value.clone() if self.copies and isinstance(value, torch.Tensor) else value
 
-    def _input(self, node: Node, value: Any) -> Any:
-        if node.encoding is None or self.meaning == "float" or not isinstance(value, torch.Tensor):
+    def _input(self, node: Node, value: torch.Tensor) -> torch.Tensor:
+        """An input or a state as an op reads it; as an output of the graph it is what it was."""
+        if node.encoding is None or self.meaning == "float":
             return value
         return (
             fake_quantise(value, node.encoding)
@@ -206,6 +207,8 @@ class _Evaluator:
             return value
         if maker.constant is not None and maker.role != "state":
             return self._constant(maker, value, user)
+        if maker.op == "placeholder":
+            value = self._input(maker, value)
         if self.meaning == "quantised" and user.name in maker.requantize:
             value = fake_quantise(value, maker.requantize[user.name])
         return self._logical(user, value)

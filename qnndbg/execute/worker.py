@@ -133,7 +133,7 @@ def _follow(messages: BinaryIO, on_event: Callable[[Event], None] | None) -> tup
 def _error_from_answer(error: object, log: Path, start: int) -> QnndbgError:
     assert isinstance(error, dict)
     cls: type[QnndbgError] = getattr(errors, error["class"])
-    hint = error["hint"] or known_remedy(log, start)
+    hint = known_remedy(log, start) or error["hint"]  # what fixes a known fault says more than any guess
     if not hint and cls is errors.WorkerFailedError:
         hint = f"the traceback is in {log}"
     return cls(error["fact"], hint)

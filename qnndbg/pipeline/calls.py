@@ -26,6 +26,17 @@ def call(module: torch.nn.Module, inputs: Sequence[object]) -> list[Any]:
     return outputs
 
 
+def calibrate(prepared: torch.nn.Module, samples: Sequence[tuple[object, ...]]) -> None:
+    """Show the samples to the observers; states of the model itself start anew with each."""
+    states = {n: b.clone() for n, b in prepared.named_buffers() if "activation_post_process" not in n}
+    with torch.no_grad():
+        for sample in samples:
+            prepared(*sample)
+            for name, buffer in prepared.named_buffers():
+                if name in states:
+                    buffer.copy_(states[name])
+
+
 def count_correct(outputs: Sequence[Any], labels: Sequence[int]) -> int:
     """How many outputs have their largest value at the label; the class axis is the last one."""
     return sum(

@@ -21,7 +21,7 @@ from qnndbg.model.graph import TensorRef
 from qnndbg.model.recording import Accuracy, Run
 from qnndbg.model.target import Target
 from qnndbg.pipeline import recipe
-from qnndbg.pipeline.calls import call, contiguous, count_correct, first_line
+from qnndbg.pipeline.calls import calibrate, call, contiguous, count_correct, first_line
 from qnndbg.pipeline.finish import finish, stored_inputs
 from qnndbg.pipeline.jobs import Job, Lowered, Report, Samples
 from qnndbg.pipeline.target import load_target, stacked
@@ -93,9 +93,7 @@ class _TargetLowering:
             quantizer, notes = recipe.quantizer_for(self.job.precision, self.job.soc, graph)
             self.writer.add_notes(*notes)
             prepared = quantize_pt2e.prepare_pt2e(graph, quantizer)
-            with torch.no_grad():
-                for sample in target.calibration or (inputs,):
-                    prepared(*contiguous(sample)[0])
+            calibrate(prepared, [contiguous(sample)[0] for sample in target.calibration or (inputs,)])
             converted: torch.nn.Module = quantize_pt2e.convert_pt2e(prepared)
         self._run("quantized", converted, inputs)
         correct |= self._accuracy("quantized", target, converted)
@@ -114,9 +112,7 @@ class _TargetLowering:
             return LoweringError(what, "the recording has the graph that the pass got")
         if stage in {"", "annotation", "quantized"}:
             return _saying("the model does not export", EXPORT_FIRST)(error)
-        return _saying(f"lowering failed in the stage {stage}", "keep the op that it names off the HTP")(
-            error
-        )
+        return _saying(f"lowering failed in the stage {stage}", "")(error)
 
     def _run(self, runner: str, module: torch.nn.Module, inputs: Sequence[object]) -> None:
         outputs = call(module, inputs)

@@ -10,7 +10,7 @@ import torch
 
 from qnndbg.capture.tensors import array_from_tensor
 from qnndbg.execute import htp
-from qnndbg.execute.etdump import Tap
+from qnndbg.execute.etdump import NotDumpedError, Tap
 from qnndbg.model.graph import TensorRef
 from qnndbg.model.recording import Accuracy, QnnGraph, Run, Value
 from qnndbg.pipeline.calls import count_correct
@@ -52,7 +52,7 @@ def _execute_tapped(recording: Recording, writer: Writer, method: str, sample: i
     inputs = _inputs(recording, method, sample)
     try:
         outputs, taps = htp.execute_tapped(program, inputs, *_room(recording, method), method)
-    except htp.NotDumpedError as error:
+    except NotDumpedError as error:
         writer.add_notes(f"{error.fact}; {error.hint}")
         return
     graphs = tuple(g for g in recording.qnn if g.method == method)
@@ -60,8 +60,17 @@ def _execute_tapped(recording: Recording, writer: Writer, method: str, sample: i
         Value(name=name, partition=partition, tensor=writer.tensor(array))
         for partition, name, array in _assigned(taps, graphs)
     )
-    results = tuple(_stored(writer, o) for o in outputs)
+    results = _aligned([_stored(writer, o) for o in outputs], recording, method)
     writer.run(Run(runner="htp-tapped", method=method, sample=sample, results=results, values=values))
+
+
+def _aligned(
+    results: list[TensorRef | None], recording: Recording, method: str
+) -> tuple[TensorRef | None, ...]:
+    """The results in the places of the production build's, which may have outputs that are no tensors."""
+    ports = next((m.outputs for m in recording.manifest.methods if m.name == method), ())
+    given = iter(results)
+    return tuple(None if port is None else next(given, None) for port in ports) or tuple(results)
 
 
 def _program(recording: Recording, name: str) -> Path:

@@ -27,6 +27,8 @@ def free_place(folder: Path, *, force: bool) -> Path:
     if not folder.name:
         raise UsageError(f"{folder} is no name for a recording", "give one with -o NAME")
     folder = with_suffix(folder)
+    if folder.is_symlink():
+        raise UsageError(f"{folder} is a link", "give the folder that it leads to")
     if not folder.exists():
         return folder
     if not (folder / "manifest.json").is_file():
@@ -62,22 +64,23 @@ def keep(folder: Path, step: str, error: BaseException) -> BaseException:
         place = folder.with_name(f"{folder.stem}-failed{SUFFIX}")
     writer = Writer(partial(folder))
     if not isinstance(error, QnndbgError):
-        what = "interrupted" if isinstance(error, KeyboardInterrupt) else f"{type(error).__name__}: {error}"
+        interrupted = isinstance(error, KeyboardInterrupt)
+        what = "interrupted" if interrupted else f"{type(error).__name__}: {error}"
         writer.update_manifest(failure=Failure(step=step, error=what, exit_code=130))
         _move(writer.folder, place)
-        return error
-    fact = error.fact
+        return KeyboardInterrupt(f"what was captured: qnndbg show {place}") if interrupted else error
+    fact, hint = error.fact, error.hint
     if isinstance(error, LoweringError) and (said := qnn_complaint(writer.log("worker"))):
         fact = f"{fact}; QNN says: {said}"
+        hint = hint or ("keep the op it names off the HTP: skip_node_id_set" if '"' in said else "")
+    hint = hint or "logs/worker.log of the recording says more"
     # Inside the recording, paths start at its folder.
-    inner = error.hint.replace(f"{writer.folder.absolute()}/", "").replace(f"{writer.folder}/", "")
+    inner = hint.replace(f"{writer.folder.absolute()}/", "").replace(f"{writer.folder}/", "")
     writer.update_manifest(failure=Failure(step=step, error=fact, hint=inner, exit_code=error.exit_code))
     _move(writer.folder, place)
-    hint = error.hint.replace(str(writer.folder.absolute()), str(place)).replace(
-        str(writer.folder), str(place)
-    )
+    hint = hint.replace(str(writer.folder.absolute()), str(place)).replace(str(writer.folder), str(place))
     where = f"what was captured: qnndbg show {place}"
-    return type(error)(fact, f"{hint}; {where}" if hint else where)
+    return type(error)(fact, f"{hint}; {where}")
 
 
 def _move(source: Path, place: Path) -> None:

@@ -5,6 +5,7 @@ It proves with each recording that its graphs can be executed again.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -93,12 +94,16 @@ class _References:
         if not self.recording.manifest.precision.startswith("fp16"):
             self._whole("local", taps)
             return
-        low, high = ({key: _clamped(tap, limit) for key, tap in taps.items()} for limit in FP16_OVERFLOW)
-        run = self._whole("local", high)
-        if any(not torch.equal(low[key], high[key]) for key in taps):
-            other = {(v.partition, v.name): v for v in self._whole("local", low).values}
-            closer = tuple(self._closer(v, other.get((v.partition, v.name), v), high) for v in run.values)
-            self.writer.run(replace_fields(run, values=closer))
+        limits = (*FP16_OVERFLOW, math.inf)
+        readings = [{key: _clamped(tap, limit) for key, tap in taps.items()} for limit in limits]
+        run = self._whole("local", readings[0])
+        if all(torch.equal(readings[0][key], tap) for key, tap in taps.items()):
+            return
+        for reading in readings[1:]:
+            other = {(v.partition, v.name): v for v in self._whole("local", reading).values}
+            closer = (self._closer(v, other.get((v.partition, v.name), v), taps) for v in run.values)
+            run = replace_fields(run, values=tuple(closer))
+        self.writer.run(run)
 
     def _closer(self, one: Value, other: Value, taps: Taps) -> Value:
         tap = taps.get((one.partition, one.name))

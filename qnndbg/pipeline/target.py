@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import inspect
 import sys
 from collections.abc import Callable, Iterable
 from dataclasses import replace
@@ -21,7 +22,12 @@ PROTOCOL = (
     "a factory takes no arguments and returns (module, inputs), (module, inputs, calibration), "
     "(module, inputs, calibration, evaluation inputs) or a qnndbg.Target"
 )
-UNSUPPORTED = {torch.float64: "float64", torch.complex64: "complex64", torch.complex128: "complex128"}
+UNSUPPORTED = {
+    torch.float64: "float64",
+    torch.bfloat16: "bfloat16",
+    torch.complex64: "complex64",
+    torch.complex128: "complex128",
+}
 """Input dtypes that QNN has no tensor for; upstream narrows them in silence."""
 
 
@@ -66,7 +72,9 @@ def _factory(place: str, name: str) -> Callable[[], Any]:
         known = sorted(
             k
             for k, v in vars(module).items()
-            if callable(v) and not k.startswith("_") and getattr(v, "__module__", "") == module.__name__
+            if inspect.isfunction(v)
+            and not k.startswith("_")
+            and getattr(v, "__module__", "") == module.__name__
         )
         raise UsageError(
             f"{place} has no function {name!r}", f"it has: {', '.join(known)}" if known else PROTOCOL

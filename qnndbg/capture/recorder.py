@@ -177,7 +177,7 @@ class Recorder:
     def _snapshot(self, scope: Scope, graph: ExportedProgram | torch.fx.GraphModule, maker: str) -> None:
         module = graph.graph_module if isinstance(graph, ExportedProgram) else graph
         lineage = self.lineage(scope.method, scope.partition)
-        if not maker and scope.stage in {"annotation", "quantized", "export"}:
+        if scope.last is None and scope.stage in {"annotation", "quantized", "export"}:
             lineage.begin(module.graph)
         else:
             lineage.update(module.graph, maker)

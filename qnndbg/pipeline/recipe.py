@@ -65,7 +65,9 @@ def _blocks(graph: torch.fx.GraphModule) -> dict[str, tuple[int, ...]]:
         shape = node.args[1].meta["val"].shape
         if shape[1] % BLOCK == 0 and all(n == 1 for n in shape[2:]):
             found[node.name] = (1, BLOCK, *shape[2:])
-    return found
+    # The quantiser shares one configuration, so blocks of one rank only: those of the first op.
+    rank = len(next(iter(found.values()), ()))
+    return {name: block for name, block in found.items() if len(block) == rank}
 
 
 def compile_specs(precision: str, soc: str) -> list[Any]:

@@ -6,7 +6,7 @@ Runs in the user's process and imports neither torch nor ExecuTorch.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -20,7 +20,7 @@ from qnndbg.execute.worker import run_job
 from qnndbg.model.recording import Manifest
 from qnndbg.pipeline import publish
 from qnndbg.pipeline.jobs import Job, Task
-from qnndbg.recording.place import SUFFIX, partial
+from qnndbg.recording.place import SUFFIX, numbered, partial
 from qnndbg.recording.store import Recording, open_recording
 from qnndbg.recording.writer import Writer, file_name
 
@@ -98,7 +98,10 @@ def record_script(request: Request, on_event: OnEvent) -> Outcome:
     try:
         making.run()
     except (QnndbgError, KeyboardInterrupt) as error:
-        raise publish.keep(making.folder, making.step, error) from error
+        # Each lowering that had begun is kept; the error names the last one, where it happened.
+        begun = [folder for folder in making.places() if partial(folder).exists()]
+        kept = [publish.keep(folder, making.step, error) for folder in begun]
+        raise kept[-1] from error
     done = tuple(_published(making, folder) for folder in making.folders)
     if not done:
         shutil.rmtree(partial(making.folder))
@@ -186,6 +189,13 @@ class _Making:
                 self.tasks, self.current = job.tasks, -1
                 if not job.tasks:
                     return
+
+    def places(self) -> Iterator[Path]:
+        """The places of the recordings that a script may have begun."""
+        number = 0
+        while number == 0 or partial(numbered(self.folder, number)).exists():
+            yield numbered(self.folder, number)
+            number += 1
 
     def _job(self, sdk: Sdk, writer: Writer) -> Job:
         return Job(

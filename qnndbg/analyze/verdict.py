@@ -175,7 +175,10 @@ def _quantisation(rung: Rung, ending: str, precision: str) -> Verdict:
         kind="quantisation",
         text=f"quantisation: the quantised model on the CPU has {decibels(rung.against_eager)}; {ending}",
         culprit="",
-        next_step=f"Calibrate on more inputs like these, or record with --precision {finer}.",
+        next_step=(
+            "Try a min-max observer, since the default one clips; then more calibration inputs, "
+            f"then --precision {finer}."
+        ),
     )
 
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import functools
+
 import torch
 
 
+@functools.lru_cache(maxsize=4096)
 def target_name(target: object) -> str:
     """The name under which ``execute.reference`` finds an operator again."""
     if not isinstance(target, (torch._ops.OpOverload, torch._ops.OpOverloadPacket)):

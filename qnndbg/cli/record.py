@@ -101,6 +101,7 @@ def _run_script(args: argparse.Namespace, arguments: tuple[str, ...]) -> int:
         outcome = record_script(request, progress.script_event)
     if not outcome.recordings:
         print(f"{args.target} lowered nothing to QNN; there is nothing to record", file=sys.stderr)
+        print(f"hint: a factory in it is recorded by its name: {args.target}:NAME", file=sys.stderr)
     for recording in outcome.recordings:
         comparison, failure = recording.comparison(), recording.manifest.failure
         said = failure.error if failure else comparison.verdict.text if comparison else "not compared"

@@ -71,7 +71,11 @@ def finish(
 def not_delegated(lowering: Lowering) -> Failure:
     """Why a lowering in somebody's own code has nothing to measure."""
     failed = lowering.recorder.failed
-    what = f"the pass {failed.name} failed: {failed.error}" if failed else "nothing was delegated to QNN"
+    what = "the code never delegated to QNN"
+    if failed is not None:
+        what = f"the pass {failed.name} failed: {failed.error}"
+    elif lowering.edge_programs:
+        what = f"delegation failed in the stage {lowering.recorder.latest}"
     return Failure(step="lower", error=what, hint="what the code itself printed says more")
 
 

@@ -58,7 +58,8 @@ class LiveRecording:
         Raises:
             UsageError: nothing was lowered yet, or not this method.
         """
-        programs = self._session.lowering.edge_programs
+        lowerings = self._session.lowerings
+        programs = lowerings[-1].edge_programs if lowerings else {}
         if method not in programs:
             raise UsageError(
                 f"no method {method!r} was lowered yet", f"lowered: {', '.join(programs) or 'nothing'}"

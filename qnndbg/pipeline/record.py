@@ -152,6 +152,8 @@ class _Making:
     request: Request
     on_event: OnEvent
     folder: Path = field(init=False)
+    writer: Writer = field(init=False)
+    job: Job = field(init=False)
     folders: list[Path] = field(default_factory=list)
     """The places of a script's recordings."""
     failures: dict[Path, tuple[str, QnndbgError]] = field(default_factory=dict)
@@ -164,12 +166,13 @@ class _Making:
     def __post_init__(self) -> None:
         request = self.request
         self.folder = publish.free_place(request.output or default_output(request), force=request.force)
+        sdk = find_sdk(request.sdk)
+        self.writer = publish.begin(self.folder, self._manifest(sdk))
+        self.job = self._job(sdk, self.writer)
 
     def run(self) -> None:
         """Do what can be done; a measurement that kills its worker costs only itself."""
-        sdk = find_sdk(self.request.sdk)
-        writer = publish.begin(self.folder, self._manifest(sdk))
-        job = self._job(sdk, writer)
+        writer, job = self.writer, self.job
         while True:
             try:
                 run_job(

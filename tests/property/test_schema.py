@@ -25,7 +25,7 @@ from qnndbg.model.graph import (
 )
 from qnndbg.recording.schema import decode, encode, encode_pretty, graph_digest, structure_digest
 
-NAMES = ("x", "0", "ref", "größe", "")
+NAMES = ("x", "0", "ref", "größe", "a b")
 """Of the nodes of every graph, in their order; odd, and free of any that the tests give."""
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=4)
 INT64 = st.integers(-(2**63), 2**63 - 1)

@@ -12,8 +12,29 @@ reads only recordings::
 
 from __future__ import annotations
 
-from qnndbg.model.target import Evaluation, Target
+from typing import TYPE_CHECKING, Any
 
-__all__ = ["Evaluation", "Target"]
+if TYPE_CHECKING:
+    from qnndbg.model.target import Evaluation, Target
+    from qnndbg.pipeline.live import record
+    from qnndbg.recording.store import open_recording
+
+__all__ = ["Evaluation", "Target", "__version__", "open_recording", "record"]
 
 __version__ = "0.1.0"
+
+_PUBLIC = {
+    "Evaluation": "qnndbg.model.target",
+    "Target": "qnndbg.model.target",
+    "open_recording": "qnndbg.recording.store",
+    "record": "qnndbg.pipeline.live",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Public names, loaded when they are first asked for: viewing must not load torch."""
+    if name not in _PUBLIC:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(_PUBLIC[name]), name)

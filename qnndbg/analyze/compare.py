@@ -7,13 +7,20 @@ from dataclasses import dataclass
 
 from qnndbg.analyze.ladder import climb
 from qnndbg.analyze.metrics import measure
-from qnndbg.analyze.normalize import Array, dequantise, same_rank, saturate, step_of
+from qnndbg.analyze.normalize import Array, dequantise, numbers, same_rank, saturate, step_of
 from qnndbg.analyze.verdict import judge
 from qnndbg.model.graph import Node, QuantParams, Ref, TensorRef
-from qnndbg.model.recording import QnnGraph, QnnOp, QnnTensor, Run
-from qnndbg.model.result import Comparison, Coverage, ErrorMetrics, LayerResult
+from qnndbg.model.recording import QnnGraph, QnnOp, QnnTensor, Run, RunnerName
+from qnndbg.model.result import Comparison, Coverage, ErrorMetrics, LayerResult, Verdict
 from qnndbg.recording.store import Recording
 
+SIDES: tuple[RunnerName, ...] = ("reference", "local", "htp-tapped")
+NOT_DELEGATED = Verdict(
+    kind="incomplete",
+    text="incomplete: nothing was delegated to the HTP; every op stays on the CPU",
+    culprit="",
+    next_step="The reasons are listed beside the ops: qnndbg show.",
+)
 GIVEN = {
     "input": "graph input: both sides are given it",
     "static": "weight: held, not computed",
@@ -29,11 +36,12 @@ def compare(recording: Recording) -> Comparison:
     Args:
         recording: with the runs ``reference``, ``local`` and ``htp-tapped`` where the tap worked.
     """
-    runs = recording.runs
-    layers = tuple(layer for graph in recording.qnn for layer in _layers(recording, graph, runs))
+    layers = tuple(layer for graph in recording.qnn for layer in _layers(recording, graph))
     coverage = _coverage(layers)
-    ladder = climb(recording, runs)
+    ladder = climb(recording)
     verdict = judge(ladder, layers, coverage, precision=recording.manifest.precision)
+    if recording.manifest.methods and not recording.qnn:
+        verdict = NOT_DELEGATED
     return Comparison(verdict=verdict, ladder=ladder, layers=layers, coverage=coverage)
 
 
@@ -45,9 +53,9 @@ class _Side:
     problems: dict[str, str]
 
 
-def _layers(recording: Recording, graph: QnnGraph, runs: dict[str, Run]) -> list[LayerResult]:
+def _layers(recording: Recording, graph: QnnGraph) -> list[LayerResult]:
     nodes = {node.name: node for node in recording.graph(graph.graph).nodes}
-    sides = {name: _side(runs.get(name), graph.partition) for name in ("reference", "local", "htp-tapped")}
+    sides = {name: _side(recording.run(name, graph.method), graph.partition) for name in SIDES}
     makers = {name: op for op in graph.ops for name in op.outputs}
     order = [name for op in graph.ops for name in op.outputs]
     tensors = {tensor.name: tensor for tensor in graph.tensors}
@@ -73,7 +81,7 @@ class _Layer:
     tensor: QnnTensor
     maker: QnnOp | None
     nodes: dict[str, Node]
-    sides: dict[str, _Side]
+    sides: dict[RunnerName, _Side]
 
     def result(self) -> LayerResult:
         tensor, node = self.tensor, self.nodes.get(self.tensor.node)
@@ -124,11 +132,13 @@ class _Layer:
             return f"the CPU could not evaluate it: {problem}"
         return ""
 
-    def _errors(self, side: str) -> ErrorMetrics | None:
+    def _errors(self, side: RunnerName) -> ErrorMetrics | None:
         ref = self.sides[side].values.get(self.tensor.name)
         if ref is None:
             return None
-        reference = self.recording.tensor(ref)
+        reference = numbers(self.recording.tensor(ref), ref.dtype)
+        if reference is None:
+            return None
         target = same_rank(reference, self._target())
         if target.shape != reference.shape:
             return None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from qnndbg.analyze.metrics import measure
-from qnndbg.analyze.normalize import same_rank
+from qnndbg.analyze.normalize import numbers, same_rank
 from qnndbg.model.graph import TensorRef
 from qnndbg.model.recording import Run, RunnerName
 from qnndbg.model.result import ErrorMetrics, Rung
@@ -12,11 +12,21 @@ from qnndbg.recording.store import Recording
 RUNGS: tuple[RunnerName, ...] = ("eager", "quantized", "edge", "reference", "htp-tapped", "htp")
 
 
-def climb(recording: Recording, runs: dict[str, Run]) -> tuple[Rung, ...]:
-    """One rung per runner that ran and output that it has; by output, then in the order of the lowering."""
-    ran = [runs[name] for name in RUNGS if name in runs]
+def climb(recording: Recording) -> tuple[Rung, ...]:
+    """One rung per runner that ran and output that it has, for the example inputs of each method.
+
+    By method and output, then in the order of the lowering.
+    """
+    return tuple(rung for method in recording.methods for rung in _of_method(recording, method))
+
+
+def _of_method(recording: Recording, method: str) -> list[Rung]:
+    found = [recording.run(name, method) for name in RUNGS]
+    ran = [run for run in found if run is not None]
     count = max((len(run.results) for run in ran), default=0)
-    return tuple(rung for output in range(count) for rung in _of_output(recording, ran, output))
+    # What no run has as a tensor, such as an output that is None, is no output to measure.
+    outputs = [i for i in range(count) if any(run.results[i : i + 1] not in {(), (None,)} for run in ran)]
+    return [rung for output in outputs for rung in _of_output(recording, ran, output)]
 
 
 def _of_output(recording: Recording, ran: list[Run], output: int) -> list[Rung]:
@@ -28,6 +38,7 @@ def _of_output(recording: Recording, ran: list[Run], output: int) -> list[Rung]:
         rungs.append(
             Rung(
                 name=name,
+                method=ran[0].method,
                 output=output,
                 against_eager=_error(recording, eager, value),
                 against_previous=_error(recording, previous, value) if rungs else None,
@@ -39,9 +50,12 @@ def _of_output(recording: Recording, ran: list[Run], output: int) -> list[Rung]:
 
 
 def _error(recording: Recording, reference: TensorRef | None, value: TensorRef | None) -> ErrorMetrics | None:
-    """None if either is missing or their shapes differ."""
+    """None if either is missing or no number, or their shapes differ."""
     if reference is None or value is None:
         return None
-    left = recording.tensor(reference)
-    right = same_rank(left, recording.tensor(value))
+    left = numbers(recording.tensor(reference), reference.dtype)
+    right = numbers(recording.tensor(value), value.dtype)
+    if left is None or right is None:
+        return None
+    right = same_rank(left, right)
     return measure(left, right) if left.shape == right.shape else None

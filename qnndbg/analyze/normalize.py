@@ -24,10 +24,22 @@ def dequantise(array: Array, encoding: QuantParams) -> Array:
     return real
 
 
+def numbers(array: Array, dtype: str) -> Array | None:
+    """The numbers in an array that may hold their bits only; None for a dtype that has no error metric.
+
+    Args:
+        array: as stored.
+        dtype: the torch dtype that it stands for.
+    """
+    if dtype == "bfloat16":  # the upper half of a float32
+        return (array.astype(np.uint32) << 16).view(np.float32)
+    return None if array.dtype.kind == "c" or dtype.startswith("float8") else array
+
+
 def saturate(array: Array) -> Array:
     """A dumped fp16 value as the next op reads it: the dump may show what a half float cannot hold."""
     limit = FP16_OVERFLOW[1]
-    return np.clip(array, -limit, limit) if array.dtype.kind == "f" else array
+    return np.clip(array.astype(np.float32), -limit, limit) if array.dtype.kind == "f" else array
 
 
 def step_of(encoding: QuantParams, rank: int) -> Array:

@@ -145,15 +145,15 @@ def _at_fault(kind: Kind, rung: Rung | None, floor: float) -> bool:
     return _step_quality(rung) < SAME_NUMBERS_DB and (lsb is None or lsb > ROUNDING_LSB)
 
 
-def _final(ladder: tuple[Rung, ...], output: int | None = None) -> Rung | None:
+def _final(ladder: tuple[Rung, ...], guilty: Rung | None = None) -> Rung | None:
     """The HTP's last word on an output; on the worst one if none is named."""
     last = {
-        rung.output: rung
+        (rung.method, rung.output): rung
         for rung in ladder
         if rung.name in STEPS["backend"] and rung.against_eager is not None
     }
-    if output is not None:
-        return last.get(output)
+    if guilty is not None:
+        return last.get((guilty.method, guilty.output))
     return min(last.values(), key=lambda rung: quality(rung.against_eager), default=None)
 
 
@@ -161,7 +161,7 @@ def _blame(
     kind: Kind, rung: Rung | None, ladder: tuple[Rung, ...], culprits: tuple[LayerResult, ...], precision: str
 ) -> Verdict:
     """The verdict on a guilty step, told by its weakest rung."""
-    ending = _ending(_final(ladder, rung.output if rung else None))
+    ending = _ending(_final(ladder, rung))
     if kind == "backend":
         return _backend(culprits, ending, precision)
     if rung is None:
@@ -175,7 +175,10 @@ def _quantisation(rung: Rung, ending: str, precision: str) -> Verdict:
         kind="quantisation",
         text=f"quantisation: the quantised model on the CPU has {decibels(rung.against_eager)}; {ending}",
         culprit="",
-        next_step=f"Calibrate on more inputs like these, or record with --precision {finer}.",
+        next_step=(
+            "Try a min-max observer, since the default one clips; then more calibration inputs, "
+            f"then --precision {finer}."
+        ),
     )
 
 
@@ -249,6 +252,8 @@ def _ending(final: Rung | None) -> str:
     if final is None:
         return "its output could not be compared with eager"
     name = f"output {final.output}" if final.output else "the output"
+    if final.method != "forward":
+        name = f"{name} of {final.method}"
     return f"{name} has {decibels(final.against_eager)} against eager"
 
 

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from torch.export import ExportedProgram
 
 from qnndbg.capture.provenance import Lineage
+from qnndbg.capture.seen import Seen
 from qnndbg.capture.snapshot import Weights, graph_from_module, graph_from_program
 from qnndbg.model.graph import Graph
 from qnndbg.model.recording import PassEvent, Stage
@@ -47,8 +48,6 @@ class Recorder:
     writer: Writer
     on_event: Callable[[PassEvent], None] = lambda _event: None
     scope: Scope | None = None
-    passes: bool = True
-    """Whether runs of passes are recorded."""
     count: int = 0
     latest: str = ""
     """The last stage that was entered."""
@@ -57,6 +56,8 @@ class Recorder:
     weights: Weights = field(init=False)
     lineages: dict[tuple[str, int | None], Lineage] = field(default_factory=dict)
     """Method and partition to where their nodes come from."""
+    seen: dict[tuple[str, int | None], Seen] = field(default_factory=dict)
+    """Method and partition to the nodes of their last snapshot."""
     _depth: int = 0
 
     def __post_init__(self) -> None:
@@ -70,9 +71,10 @@ class Recorder:
         *,
         method: str = "forward",
         partition: int | None = None,
+        begin: str = "",
     ) -> Iterator[None]:
         """A stage for the time of the block; see :meth:`enter`."""
-        entered = self.enter(stage, graph, method=method, partition=partition)
+        entered = self.enter(stage, graph, method=method, partition=partition, begin=begin)
         try:
             yield
         finally:
@@ -86,17 +88,19 @@ class Recorder:
         *,
         method: str = "forward",
         partition: int | None = None,
+        begin: str = "",
     ) -> bool:
         """Enter a stage with a snapshot, and say whether that was done.
 
-        Stages do not nest: one inside another belongs to it.
+        Stages do not nest: one inside another belongs to it. ``begin`` names what made the graph, where
+        that was no pass.
         """
-        if self.scope is not None or not self.passes:
+        if self.scope is not None:
             return False
         program = graph if isinstance(graph, ExportedProgram) else None
         self.scope = Scope(stage, method, partition, program)
         self.latest = stage
-        self.border("", graph)
+        self.border(begin, graph)
         return True
 
     def leave(self, stage: Stage) -> None:
@@ -109,12 +113,12 @@ class Recorder:
     ) -> None:
         """Record a snapshot at a border of the current stage, made by something that is no pass."""
         scope = self.scope
-        if scope is None or not self.passes:
+        if scope is None:
             return
         if isinstance(graph, ExportedProgram):
             scope.program = graph
-        before, structure = scope.stored, scope.structure
-        self._snapshot(scope, graph, name)
+        before = scope.stored
+        changed = self._snapshot(scope, graph, "")
         self._emit(
             PassEvent(
                 index=self.count,
@@ -124,7 +128,7 @@ class Recorder:
                 partition=scope.partition,
                 before=before,
                 after=scope.stored,
-                changed=bool(structure) and structure != scope.structure,
+                changed=changed,
                 seconds=seconds,
             )
         )
@@ -132,16 +136,15 @@ class Recorder:
     def run_pass(self, name: str, call: Callable[[], Any], module: torch.fx.GraphModule) -> Any:
         """Run a pass on a graph module and record what it did."""
         scope = self.scope
-        if scope is None or self._depth or not self.passes:
+        if scope is None or self._depth:
             return call()
-        before, structure = scope.stored, scope.structure
         event = PassEvent(
             index=self.count,
             stage=scope.stage,
             name=name,
             method=scope.method,
             partition=scope.partition,
-            before=before,
+            before=scope.stored,
         )
         start = time.perf_counter()
         self._depth += 1
@@ -156,12 +159,12 @@ class Recorder:
             self._depth -= 1
         seconds = time.perf_counter() - start
         after = getattr(result, "graph_module", None) or module
-        self._snapshot(scope, after, name)
+        changed = self._snapshot(scope, after, name)
         self._emit(
             replace(
                 event,
                 after=scope.stored,
-                changed=structure != scope.structure,
+                changed=changed,
                 claimed_modified=getattr(result, "modified", None),
                 seconds=seconds,
             )
@@ -173,18 +176,21 @@ class Recorder:
         lineage = self.lineage(method, partition)
         return graph_from_program(program, self.weights, lineage, stored_layout=True)
 
-    def _snapshot(self, scope: Scope, graph: ExportedProgram | torch.fx.GraphModule, maker: str) -> None:
+    def _snapshot(self, scope: Scope, graph: ExportedProgram | torch.fx.GraphModule, maker: str) -> bool:
+        """Store the graph if it is new, and say whether it has another structure than the one before."""
         module = graph.graph_module if isinstance(graph, ExportedProgram) else graph
         lineage = self.lineage(scope.method, scope.partition)
-        if not maker and scope.stage in {"annotation", "quantized", "export"}:
+        if scope.last is None and scope.stage in {"annotation", "quantized", "export"}:
             lineage.begin(module.graph)
         else:
             lineage.update(module.graph, maker)
         taken = self._take(scope, module)
-        structure = structure_digest(taken)
-        if structure != scope.structure or taken != scope.last:
-            scope.stored = self.writer.graph(taken)
-        scope.structure, scope.last = structure, taken
+        if taken == scope.last:
+            return False
+        before = scope.structure
+        scope.structure, scope.last = structure_digest(taken), taken
+        scope.stored = self.writer.graph(taken)
+        return bool(before) and before != scope.structure
 
     def lineage(self, method: str, partition: int | None) -> Lineage:
         """Where the nodes of a method come from; a partition's branches off when it is first asked for."""
@@ -195,12 +201,15 @@ class Recorder:
         return self.lineages[key]
 
     def _take(self, scope: Scope, module: torch.fx.GraphModule) -> Graph:
-        lineage = self.lineage(scope.method, scope.partition)
+        key = scope.method, scope.partition
+        lineage, seen = self.lineage(*key), self.seen.setdefault(key, Seen())
         # An axis order is a stored layout only in preprocess, which drops it first and sets it anew.
         stored = scope.stage == "preprocess" and any(QCOM_AXIS_ORDER in n.meta for n in module.graph.nodes)
         if scope.program is None:
-            return graph_from_module(module, self.weights, lineage, stored_layout=stored)
-        return graph_from_program(scope.program, self.weights, lineage, module=module, stored_layout=stored)
+            return graph_from_module(module, self.weights, lineage, stored_layout=stored, seen=seen)
+        return graph_from_program(
+            scope.program, self.weights, lineage, module=module, stored_layout=stored, seen=seen
+        )
 
     def _emit(self, event: PassEvent) -> None:
         self.count += 1

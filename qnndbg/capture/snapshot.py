@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
-from typing import Any
+import weakref
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import torch
 from executorch.backends.qualcomm.utils.constants import (
@@ -18,25 +19,55 @@ from executorch.backends.qualcomm.utils.constants import (
 from executorch.exir.lowered_backend_module import LoweredBackendModule
 from msgspec.structs import replace
 from torch.export import ExportedProgram
-from torch.utils.weak import WeakIdKeyDictionary
+from torch.export.graph_signature import InputKind
 
 from qnndbg.capture.provenance import Lineage
+from qnndbg.capture.seen import Seen, Specs, Survey
 from qnndbg.capture.targets import target_name
-from qnndbg.capture.tensors import array_from_tensor
+from qnndbg.capture.tensors import array_from_tensor, state_of_tensor
 from qnndbg.model.graph import (
     Arg,
     Atom,
     Graph,
     Node,
+    Origin,
     Output,
     QuantParams,
     Ref,
     Seq,
     Slice,
     TensorRef,
-    TensorSpec,
 )
 from qnndbg.recording.writer import Writer
+
+_ROLES = {
+    InputKind.PARAMETER: "parameter",
+    InputKind.BUFFER: "buffer",
+    InputKind.CONSTANT_TENSOR: "constant",
+}
+"""What a placeholder that is bound to a tensor stands for."""
+_META = (
+    QCOM_QUANT_ATTRS,
+    QCOM_REQUANTIZE,
+    QCOM_AXIS_ORDER,
+    QCOM_INSERTED_PERMUTE,
+    QCOM_QUANTIZED_IO,
+    QCOM_TENSOR_NAME,
+    "debug_handle",
+)
+"""Entries of a node's meta that its data are made of."""
+
+
+class Binding(NamedTuple):
+    """What a node stands for beside the op that it calls."""
+
+    role: str = ""
+    constant: TensorRef | None = None
+    delegate: int = -1
+    """The number of a delegate; negative if it is none."""
+
+
+_UNBOUND = Binding()
 
 
 class Weights:
@@ -44,17 +75,18 @@ class Weights:
 
     def __init__(self, writer: Writer) -> None:
         self._writer = writer
-        self._known: WeakIdKeyDictionary = WeakIdKeyDictionary()
+        self._known: dict[int, tuple[weakref.ref[torch.Tensor], object, TensorRef]] = {}
 
     def ref(self, tensor: torch.Tensor) -> TensorRef | None:
         """The stored tensor; None for a tensor without bytes, as under fake mode."""
         if isinstance(tensor, torch._subclasses.FakeTensor) or tensor.is_meta:
             return None
-        known = self._known.get(tensor)
-        if known is None or known[0] != tensor._version:
-            known = (tensor._version, self._writer.tensor(*array_from_tensor(tensor)))
-            self._known[tensor] = known
-        ref: TensorRef = known[1]
+        state = state_of_tensor(tensor)
+        alive, known, ref = self._known.get(id(tensor), (None, None, None))
+        # An address may be that of another tensor by now.
+        if ref is None or alive is None or alive() is not tensor or known != state:
+            ref = self._writer.tensor(*array_from_tensor(tensor))
+            self._known[id(tensor)] = weakref.ref(tensor), state, ref
         return ref
 
 
@@ -65,6 +97,7 @@ def graph_from_program(
     module: torch.fx.GraphModule | None = None,
     *,
     stored_layout: bool = False,
+    seen: Seen | None = None,
 ) -> Graph:
     """Snapshot an exported program, with its weights and states bound.
 
@@ -74,29 +107,22 @@ def graph_from_program(
         lineage: where its nodes come from.
         module: the graph module that a pass made of the program's own, which is not yet in it.
         stored_layout: see :class:`Graph`.
+        seen: the last snapshot of the same method or partition.
     """
-    signature = program.graph_signature
-    held: dict[str, tuple[str, str]] = {}
-    written = {v: k for k, v in signature.buffers_to_mutate.items()}
-    held |= {name: ("parameter", key) for name, key in signature.inputs_to_parameters.items()}
-    held |= {
-        name: ("state" if key in written else "buffer", key)
-        for name, key in signature.inputs_to_buffers.items()
-    }
-    held |= {name: ("constant", key) for name, key in signature.inputs_to_lifted_tensor_constants.items()}
+    held = _held(program)
     values = {**program.constants, **program.state_dict}
 
-    def bind(node: torch.fx.Node) -> dict[str, Any]:
+    def bind(node: torch.fx.Node) -> Binding:
         role, key = held.get(node.name, ("input", ""))
         tensor = values.get(key)
-        return {"role": role, "constant": weights.ref(tensor) if isinstance(tensor, torch.Tensor) else None}
+        return Binding(role, weights.ref(tensor) if isinstance(tensor, torch.Tensor) else None)
 
     graph = graph_from_module(
-        module or program.graph_module, weights, lineage, bind, stored_layout=stored_layout
+        module or program.graph_module, weights, lineage, bind, stored_layout=stored_layout, seen=seen
     )
     holders = {key: name for name, (_, key) in held.items()}
     # By position: passes rename the output nodes before they update the signature.
-    kinds = [(spec.kind.name, spec.target or "") for spec in signature.output_specs]
+    kinds = [(spec.kind.name, spec.target or "") for spec in program.graph_signature.output_specs]
     if len(kinds) != len(graph.outputs):
         return graph
     outputs = tuple(
@@ -108,13 +134,26 @@ def graph_from_program(
     return replace(graph, outputs=outputs)
 
 
+def _held(program: ExportedProgram) -> dict[str, tuple[str, str]]:
+    """Name of each placeholder that is no input, to its role and the key of its tensor."""
+    signature = program.graph_signature
+    written = set(signature.buffers_to_mutate.values())
+    held: dict[str, tuple[str, str]] = {}
+    for spec in signature.input_specs:
+        if spec.kind in _ROLES and spec.target is not None:
+            state = spec.kind == InputKind.BUFFER and spec.target in written
+            held[spec.arg.name] = ("state" if state else _ROLES[spec.kind], spec.target)
+    return held
+
+
 def graph_from_module(
     module: torch.fx.GraphModule,
     weights: Weights,
     lineage: Lineage,
-    bind: Callable[[torch.fx.Node], dict[str, Any]] | None = None,
+    bind: Callable[[torch.fx.Node], Binding] | None = None,
     *,
     stored_layout: bool = False,
+    seen: Seen | None = None,
 ) -> Graph:
     """Snapshot a graph module.
 
@@ -122,31 +161,68 @@ def graph_from_module(
         module: its get_attr nodes are bound to its tensors.
         weights: where these go.
         lineage: where its nodes come from.
-        bind: gives role and constant of a placeholder; by default each is an input.
+        bind: what a placeholder stands for; by default each is an input.
         stored_layout: see :class:`Graph`; True if any layout permute is in it as well.
+        seen: the last snapshot of the same method or partition.
     """
-    nodes: list[Node] = []
-    outputs: tuple[Output, ...] = ()
-    partitions: dict[str, int] = {}
-    for node in module.graph.nodes:
-        extra: dict[str, Any] = {}
-        if node.op == "placeholder":
-            extra = bind(node) if bind else {"role": "input"}
-        elif node.op == "get_attr":
-            held = attribute(module, str(node.target))
-            extra = {"constant": weights.ref(held) if isinstance(held, torch.Tensor) else None}
-            if isinstance(held, LoweredBackendModule):
-                # Delegates are named by their number, in the order in which they were preprocessed.
-                partitions[str(node.target)] = int(str(node.target).rpartition("_")[2])
-        elif node.op == "output":
-            outputs = tuple(Output(value=item) for item in _flat(node.args[0]))
-        nodes.append(_node(node, lineage, extra))
-    return Graph(
-        nodes=tuple(nodes),
-        outputs=outputs,
-        stored_layout=stored_layout or any(node.layout_permute for node in nodes),
-        partitions=partitions,
+    seen = seen or Seen()
+    nodes = list(module.graph.nodes)
+    bound = [
+        _binding(node, module, weights, bind) if node.op in {"placeholder", "get_attr"} else _UNBOUND
+        for node in nodes
+    ]
+    outputs = [seen.specs(node.meta.get("val")) for node in nodes]
+
+    def make() -> Graph:
+        made = tuple(map(_node, nodes, map(lineage.origin, nodes), bound, outputs))
+        return Graph(
+            nodes=made,
+            outputs=_outputs(nodes),
+            stored_layout=stored_layout or any(node.layout_permute for node in made),
+            partitions={
+                str(n.target): b.delegate for n, b in zip(nodes, bound, strict=True) if b.delegate >= 0
+            },
+        )
+
+    return seen.graph(_survey(nodes, lineage, (stored_layout, bound, outputs)), make)
+
+
+def _binding(
+    node: torch.fx.Node,
+    module: torch.fx.GraphModule,
+    weights: Weights,
+    bind: Callable[[torch.fx.Node], Binding] | None,
+) -> Binding:
+    if node.op == "placeholder":
+        return bind(node) if bind else Binding("input")
+    held = attribute(module, str(node.target))
+    if isinstance(held, LoweredBackendModule):
+        # Delegates are named by their number, in the order in which they were preprocessed.
+        return Binding(delegate=int(str(node.target).rpartition("_")[2]))
+    return Binding(constant=weights.ref(held) if isinstance(held, torch.Tensor) else None)
+
+
+def _survey(nodes: Sequence[torch.fx.Node], lineage: Lineage, plain: Sequence[object]) -> Survey:
+    metas = [node.meta for node in nodes]
+    # torch.fx replaces arguments as a whole, and never changes what is in them.
+    return Survey(
+        fixed=[
+            [node.name for node in nodes],
+            [node.op for node in nodes],
+            [node.target for node in nodes],
+            [node.args for node in nodes],
+            [node.kwargs for node in nodes],
+            [isinstance(meta.get("val"), (list, tuple)) for meta in metas],
+            *lineage.evidence(metas),
+        ],
+        loose=[[meta.get(key) for meta in metas] for key in _META],
+        plain=plain,
     )
+
+
+def _outputs(nodes: Sequence[torch.fx.Node]) -> tuple[Output, ...]:
+    results = (_flat(node.args[0]) for node in nodes if node.op == "output")
+    return tuple(Output(value=item) for item in next(results, ()))
 
 
 def attribute(module: torch.nn.Module, path: str) -> object:
@@ -183,10 +259,8 @@ def _numbers(value: Any, kind: type) -> tuple[Any, ...]:
     return (kind(value),)
 
 
-def _node(node: torch.fx.Node, lineage: Lineage, extra: Mapping[str, Any]) -> Node:
+def _node(node: torch.fx.Node, origin: Origin, bound: Binding, outputs: Specs) -> Node:
     meta = node.meta
-    val = meta.get("val")
-    many = isinstance(val, (list, tuple))
     order, handle = meta.get(QCOM_AXIS_ORDER), meta.get("debug_handle")
     return Node(
         name=node.name,
@@ -194,8 +268,8 @@ def _node(node: torch.fx.Node, lineage: Lineage, extra: Mapping[str, Any]) -> No
         target=target_name(node.target),
         args=tuple(_arg(a) for a in node.args),
         kwargs={str(k): _arg(v) for k, v in node.kwargs.items()},
-        outputs=() if val is None else tuple(_spec(v) for v in (val if many else (val,))),
-        multiple=many,
+        outputs=outputs,
+        multiple=isinstance(meta.get("val"), (list, tuple)),
         encoding=encoding_from_attrs(meta.get(QCOM_QUANT_ATTRS)),
         requantize={
             user: e for user, a in meta.get(QCOM_REQUANTIZE, {}).items() if (e := encoding_from_attrs(a))
@@ -209,22 +283,14 @@ def _node(node: torch.fx.Node, lineage: Lineage, extra: Mapping[str, Any]) -> No
         if isinstance(handle, (tuple, list))
         else (int(handle),),
         tensors=_tensor_names(meta.get(QCOM_TENSOR_NAME) or {}),
-        origin=lineage.origin(node),
-        **extra,
+        origin=origin,
+        role=bound.role,  # type: ignore[arg-type]  # one of _ROLES
+        constant=bound.constant,
     )
 
 
 def _tensor_names(names: Mapping[int, str]) -> tuple[str, ...]:
-    return tuple(names.get(i, "") for i in range(max(names, default=-1) + 1))
-
-
-def _spec(value: object) -> TensorSpec | None:
-    if not isinstance(value, torch.Tensor):
-        return None
-    return TensorSpec(
-        tuple(d if isinstance(d, int) else str(d) for d in value.shape),
-        str(value.dtype).removeprefix("torch."),
-    )
+    return tuple(names.get(i, "") for i in range(max(names) + 1)) if names else ()
 
 
 def _flat(value: object) -> tuple[Arg, ...]:
@@ -233,12 +299,12 @@ def _flat(value: object) -> tuple[Arg, ...]:
 
 
 def _arg(value: object) -> Arg:
+    if isinstance(value, torch.fx.Node):
+        return Ref(value.name)
     if value is None or isinstance(value, (bool, int, str)):
         return value
     if isinstance(value, float):
         return value if math.isfinite(value) else Atom("float", repr(value))
-    if isinstance(value, torch.fx.Node):
-        return Ref(value.name)
     if isinstance(value, (list, tuple)):
         return Seq(tuple(_arg(item) for item in value))
     if isinstance(value, slice):

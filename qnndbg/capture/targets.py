@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import functools
+
 import torch
 
 
+@functools.lru_cache(maxsize=4096)
 def target_name(target: object) -> str:
     """The name under which ``execute.reference`` finds an operator again."""
-    if not isinstance(target, torch._ops.OpOverload):
+    if not isinstance(target, (torch._ops.OpOverload, torch._ops.OpOverloadPacket)):
         target = getattr(target, "_op", target)  # what an operator of the edge dialect wraps
     if isinstance(target, torch._ops.HigherOrderOperator):
         return f"higher_order.{target.name()}"

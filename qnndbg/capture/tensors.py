@@ -17,6 +17,15 @@ def array_from_tensor(tensor: torch.Tensor) -> tuple[Any, str]:
     return (data.view(BITS[name]) if name in BITS else data.resolve_conj().resolve_neg()).numpy(), name
 
 
+def state_of_tensor(tensor: torch.Tensor) -> tuple[object, ...]:
+    """What differs once a tensor has got other bytes, as far as torch itself can know.
+
+    A tensor made for inference counts no versions, since nothing may write to it in place.
+    """
+    version = 0 if tensor.is_inference() else tensor._version
+    return version, tensor.data_ptr(), tensor.dtype, tensor.shape, tensor.stride()
+
+
 def tensor_from_array(array: Any, dtype: str) -> torch.Tensor:
     """A copy of a stored array as the torch tensor that it was."""
     tensor = torch.from_numpy(array.copy())

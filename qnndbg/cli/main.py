@@ -42,8 +42,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _run(sys.argv[1:] if argv is None else argv)
     except QnndbgError as error:
         return _fail(error.fact, error.hint, error.exit_code)
-    except KeyboardInterrupt:
-        return _fail("interrupted", "", EXIT_INTERRUPTED)
+    except KeyboardInterrupt as stop:
+        return _fail("interrupted", str(stop), EXIT_INTERRUPTED)
     except BrokenPipeError:  # the reader, such as head, has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the last flush must not fail
         return EXIT_BROKEN_PIPE
@@ -60,8 +60,12 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(argv: Sequence[str]) -> int:
+    rest: dict[str, tuple[str, ...]] = {}
+    if argv[:1] == ["record"]:  # the one verb behind which somebody else's arguments may follow
+        argv, script_arguments = import_module("qnndbg.cli.record").split(argv)
+        rest["script_arguments"] = script_arguments
     args = _parser(argv).parse_args(argv)
-    code: int = import_module(f"qnndbg.cli.{args.verb}").run(args)
+    code: int = import_module(f"qnndbg.cli.{args.verb}").run(args, **rest)
     sys.stdout.flush()  # here, where a broken pipe is still caught
     return code
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -12,8 +13,8 @@ from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from qnndbg.cli.show import print_report
-from qnndbg.errors import EXIT_OK, NothingComparedError
-from qnndbg.pipeline.record import Request, record
+from qnndbg.errors import EXIT_OK, NothingComparedError, UsageError
+from qnndbg.pipeline.record import Request, record, record_script
 
 STEPS = {
     "start": "start a worker, load torch and the QNN libraries",
@@ -30,32 +31,48 @@ STEPS = {
 }
 
 
+DEFAULT_PRECISION = "fp16"
+DEFAULT_SOC = "SM8650"
+
+
 def add_parser(subparsers: Any) -> None:
     """Declare the command."""
     parser: argparse.ArgumentParser = subparsers.add_parser(
         "record",
         help="record a model's lowering and compare every layer with the CPU",
         description="Record a model's lowering and compare every layer of the HTP emulator with the CPU.",
+        epilog="Arguments behind SCRIPT.py are the script's own; it is run unchanged.",
     )
-    parser.add_argument("target", help="file.py:factory, package.module:factory or example:NAME")
+    parser.add_argument("target", help="SCRIPT.py, file.py:factory, package.module:factory or example:NAME")
     parser.add_argument(
-        "--precision",
-        default="fp16",
-        help="fp16, or what the installed QuantDtype offers: 8a8w, 16a8w ... (fp16)",
+        "--precision", help="fp16, or what the installed QuantDtype offers: 8a8w, 16a8w ... (fp16)"
     )
-    parser.add_argument("--soc", default="SM8650", help="a name of the installed QcomChipset (SM8650)")
+    parser.add_argument("--soc", help="a name of the installed QcomChipset (SM8650)")
     parser.add_argument("-o", "--output", type=Path, help="the recording's folder (NAME-PRECISION.qnndbg)")
     parser.add_argument("--sdk", help="a QNN SDK (QNN_SDK_ROOT, then the one that pip installed)")
     parser.add_argument("--force", action="store_true", help="replace a recording that is already there")
     parser.add_argument("-q", "--quiet", action="store_true", help="no report and no progress")
 
 
-def run(args: argparse.Namespace) -> int:
+def split(argv: Sequence[str]) -> tuple[Sequence[str], tuple[str, ...]]:
+    """Our own arguments, and those behind a script, which are the script's."""
+    valued = {"--precision", "--soc", "-o", "--output", "--sdk"}
+    taken = True  # the verb itself
+    for i, word in enumerate(argv):
+        if not taken and not word.startswith("-"):
+            return (argv[: i + 1], tuple(argv[i + 1 :])) if word.endswith(".py") else (argv, ())
+        taken = word in valued
+    return argv, ()
+
+
+def run(args: argparse.Namespace, script_arguments: tuple[str, ...] = ()) -> int:
     """Record, print the report, and say where the recording is."""
+    if args.target.endswith(".py"):
+        return _run_script(args, script_arguments)
     request = Request(
         target=args.target,
-        precision=args.precision,
-        soc=args.soc,
+        precision=args.precision or DEFAULT_PRECISION,
+        soc=args.soc or DEFAULT_SOC,
         output=args.output,
         sdk=args.sdk,
         force=args.force,
@@ -71,6 +88,27 @@ def run(args: argparse.Namespace) -> int:
     return EXIT_OK
 
 
+def _run_script(args: argparse.Namespace, arguments: tuple[str, ...]) -> int:
+    """Run a script; its output, its files and its exit code are as if it ran alone, so ours go to stderr."""
+    if args.precision or args.soc:
+        raise UsageError(
+            "a script says itself which precision and SoC it lowers to", "leave out --precision and --soc"
+        )
+    request = Request(
+        target=args.target, arguments=arguments, output=args.output, sdk=args.sdk, force=args.force
+    )
+    with _Progress(quiet=args.quiet) as progress:
+        outcome = record_script(request, progress.script_event)
+    if not outcome.recordings:
+        print(f"{args.target} lowered nothing to QNN; there is nothing to record", file=sys.stderr)
+        print(f"hint: a factory in it is recorded by its name: {args.target}:NAME", file=sys.stderr)
+    for recording in outcome.recordings:
+        comparison, failure = recording.comparison(), recording.manifest.failure
+        said = failure.error if failure else comparison.verdict.text if comparison else "not compared"
+        print(f"{said}\nwrote {recording.folder}; see it: qnndbg show {recording.folder}", file=sys.stderr)
+    return outcome.exit_code
+
+
 class _Progress:
     """A line per step, with its time; on a terminal the current one moves and counts its passes."""
 
@@ -82,9 +120,9 @@ class _Progress:
         self._task: Any = None
         self._step = ""
         self._passes = 0
+        self._ours = False
 
     def __enter__(self) -> _Progress:
-        self._bar.start()
         return self
 
     def __exit__(
@@ -94,10 +132,17 @@ class _Progress:
             self._finish()
         self._bar.stop()
 
+    def script_event(self, event: dict[str, object]) -> None:
+        """Show an event, but only once a script has ended: until then the terminal is its own."""
+        self._ours = self._ours or "exit" in event
+        if self._ours:
+            self.event(event)
+
     def event(self, event: dict[str, object]) -> None:
         """Show an event of a worker."""
         if "step" in event:
             self._finish()
+            self._bar.start()
             self._step, self._passes = str(event["step"]), 0
             self._task = self._bar.add_task(STEPS.get(self._step, self._step), total=1)
         elif event.get("pass"):

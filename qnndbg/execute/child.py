@@ -32,7 +32,8 @@ def main() -> None:
         _answer(job, messages)
     sys.stdout.flush()
     sys.stderr.flush()
-    os._exit(0)  # taking torch and the QNN libraries down costs seconds, and sometimes hangs
+    if not job["terminal"]:  # a script may have handlers that are to run at the end
+        os._exit(0)  # taking torch and the QNN libraries down costs seconds, and sometimes hangs
 
 
 def _answer(job: dict[str, object], messages: BinaryIO) -> None:

@@ -34,7 +34,8 @@ def fake_quantise(value: torch.Tensor, encoding: QuantParams) -> torch.Tensor:
 
 def dequantise(value: torch.Tensor, encoding: QuantParams) -> torch.Tensor:
     """The real numbers that integers stand for; float32, same shape."""
-    integers = value.to(torch.int32).float() if value.dtype in {torch.uint16, torch.uint32} else value.float()
+    wide = value.to(torch.int64) if value.dtype in {torch.uint16, torch.uint32} else value
+    integers = wide.float()
     if encoding.scheme == "per_tensor":
         return (integers - encoding.zero_points[0]) * encoding.scales[0]
     if encoding.scheme == "per_channel":

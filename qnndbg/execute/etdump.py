@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib.resources
 import math
+import subprocess
 import tempfile
 from pathlib import Path
 
@@ -33,6 +34,10 @@ DTYPES = {
     "UINT32": "uint32",
     "UINT64": "uint64",
 }
+
+
+class NotDumpedError(LoweringError):
+    """The runtime cannot dump intermediates; everything else still works."""
 
 
 class _Tensor(msgspec.Struct):
@@ -76,6 +81,7 @@ def read_taps(etdump: bytes, debug: bytes) -> list[Tap]:
 
     Raises:
         LoweringError: the two do not fit each other.
+        NotDumpedError: the dump holds what its format has no place for.
     """
     taps: list[Tap] = []
     calls: dict[int, int] = {}
@@ -99,13 +105,19 @@ def _decode(etdump: bytes) -> _Dump:
             (folder / schema).write_bytes((schemas / schema).read_bytes())
         binary = folder / "dump.etdp"
         binary.write_bytes(etdump)
-        # flatc turns the flatbuffer into JSON; raw tensor bytes are not in it.
-        _flatc_decompile(
-            str(folder),
-            str(folder / "etdump_schema_flatcc.fbs"),
-            str(binary),
-            ["--raw-binary", "--size-prefixed"],
-        )
+        try:
+            # flatc turns the flatbuffer into JSON; raw tensor bytes are not in it.
+            _flatc_decompile(
+                str(folder),
+                str(folder / "etdump_schema_flatcc.fbs"),
+                str(binary),
+                ["--raw-binary", "--size-prefixed"],
+            )
+        except subprocess.CalledProcessError as error:
+            raise NotDumpedError(
+                "the dump cannot be read, as is the case where a program takes or returns half floats",
+                "for a comparison of layers: give the model float32 inputs and outputs",
+            ) from error
         return msgspec.json.decode((folder / "dump.json").read_bytes(), type=_Dump)
 
 

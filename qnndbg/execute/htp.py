@@ -12,7 +12,7 @@ import torch
 from executorch.runtime import Runtime
 
 from qnndbg.errors import LoweringError
-from qnndbg.execute.etdump import Tap, read_taps
+from qnndbg.execute.etdump import NotDumpedError, Tap, read_taps
 
 ALIGNMENT = 64
 """Each dumped tensor may be padded by this many bytes."""
@@ -55,14 +55,23 @@ def execute_tapped(
         dumped_bytes: upper bound of the native sizes of all tensors that will be logged.
         tensors: how many tensors that may be.
         method: the method to run.
+
+    Raises:
+        NotDumpedError: the runtime has no event tracer, as that of the 1.4.1 wheel.
     """
     size = dumped_bytes + tensors * ALIGNMENT + SLACK
     with _explained():
         loaded = Runtime.get().load_program(program.read_bytes(), enable_etdump=True, debug_buffer_size=size)
-        outputs = [_copied(output) for output in loaded.load_method(method).execute(list(sample))]
+        runner = loaded.load_method(method)
+        outputs = [_copied(output) for output in runner.execute(list(sample))]
     with tempfile.TemporaryDirectory() as name:
         etdump, debug = Path(name, "etdump"), Path(name, "debug")
         loaded.write_etdump_result_to_file(str(etdump), str(debug))
+        if not etdump.exists():
+            raise NotDumpedError(
+                "this ExecuTorch's runtime was built without its event tracer, so nothing is dumped",
+                "for a comparison of layers: pip install executorch==1.5.1",
+            )
         return outputs, read_taps(etdump.read_bytes(), debug.read_bytes())
 
 

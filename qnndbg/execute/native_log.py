@@ -21,6 +21,7 @@ _NOISE = re.compile(r"W\d{4} |Failed to load \S*torchao|Could not load this libr
 """Warnings that importing torch and torchao always leaves."""
 _PYTHON_STACK = "Fatal Python error:"  # faulthandler's, after whatever native code had to say
 _QNN_ERROR = re.compile(r"\[ERROR\] \[Qnn ExecuTorch\]:([^\r\n]*)")
+_BORDER_OP = re.compile(r'"\w*(de)?quantize_per_')
 _REMEDIES = (
     # QNN 2.47, 2.48, 2.50 and 2.51 reject a device option that ExecuTorch 1.4 and 1.5 set.
     ("unknown custom config socModel", "pip install onnxruntime-qnn==2.5.0"),
@@ -52,14 +53,16 @@ def known_remedy(log: Path, start: int = 0) -> str:
 
 
 def qnn_complaint(log: Path, start: int = 0) -> str:
-    """Return what QNN says is wrong with a graph, else nothing; a line that names an op is preferred.
+    """Return what QNN says is wrong with a graph, else nothing; best a line that names an op of the model.
 
     Args:
         log: the file, which may be missing.
         start: offset in bytes at which the worker in question began to write.
     """
     said = [line.strip().removeprefix("<E>").strip() for line in _QNN_ERROR.findall(_tail(log, start))]
-    return next((line for line in said if '"' in line), said[0] if said else "")[:LONGEST]
+    named = [line for line in said if '"' in line]
+    users = [line for line in named if not _BORDER_OP.search(line)]
+    return next(iter((*users, *named, *said)), "")[:LONGEST]
 
 
 def _tail(log: Path, start: int) -> str:

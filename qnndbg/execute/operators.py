@@ -23,6 +23,8 @@ REGISTERED_BY = {
 }
 """Namespace to the module whose import registers its operators."""
 
+TOUCH_FILES = frozenset({"from_file", "save"})
+
 FUNCTIONS: dict[str, Callable[..., Any]] = {
     **{
         f"operator.{name}": getattr(operator, name)
@@ -40,7 +42,11 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
 
 
 def find_operator(target: str) -> Callable[..., Any] | None:
-    """The callable behind a target such as ``aten.relu.default``; None if it is not a known one."""
+    """The callable behind a target such as ``aten.relu.default``; None if it is not a known one.
+
+    A name without an overload stands for the packet, which picks one by its arguments. Operators that open
+    files are not known.
+    """
     if target in FUNCTIONS:
         return FUNCTIONS[target]
     namespace, _, rest = target.partition(".")
@@ -51,5 +57,15 @@ def find_operator(target: str) -> Callable[..., Any] | None:
     if module is not None:
         importlib.import_module(module)
     packet = getattr(getattr(torch.ops, namespace), name, None)
-    found: Callable[..., Any] | None = getattr(packet, overload or "default", None)
-    return found
+    if not isinstance(packet, torch._ops.OpOverloadPacket) or name in TOUCH_FILES:
+        return None
+    found = getattr(packet, overload, None) if overload in packet.overloads() else None
+    if overload:
+        return found if isinstance(found, torch._ops.OpOverload) else None
+    return packet
+
+
+def mutates(target: str) -> bool:
+    """Whether an operator writes into its inputs."""
+    found = find_operator(target)
+    return isinstance(found, torch._ops.OpOverload) and bool(found._schema.is_mutable)

@@ -18,7 +18,7 @@ from typing import Any, Literal
 import torch
 
 from qnndbg.execute.encoding import dequantise, fake_quantise
-from qnndbg.execute.operators import find_operator
+from qnndbg.execute.operators import find_operator, mutates
 from qnndbg.model.graph import Arg, Atom, Graph, Node, QuantParams, Ref, Seq, Slice, TensorRef
 
 Meaning = Literal["quantised", "float"]
@@ -85,22 +85,29 @@ class _Evaluator:
         self.env: dict[str, Any] = {}
         self.walk = Walk()
         self.picked = _encodings_of_picked_outputs(graph)
+        # What an op in place writes to is shared, so everything that is to stay as it was is copied.
+        self.copies = any(mutates(node.target) for node in graph.nodes if node.op == "call_function")
 
     def run(self, inputs: Sequence[Any]) -> Walk:
         queue = list(inputs)
         for node in self.graph.nodes:
             if node.op == "placeholder" and node.role == "input":
-                self.env[node.name] = self._input(node, queue.pop(0))
+                if queue:
+                    self.env[node.name] = self._own(queue.pop(0))
             elif node.op in {"placeholder", "get_attr"}:
                 if node.constant is not None:
-                    self.env[node.name] = self.load(node.constant)
+                    self.env[node.name] = self._own(self.load(node.constant))
             elif node.op != "output":
                 self._call(node)
         self._finish()
         return self.walk
 
-    def _input(self, node: Node, value: Any) -> Any:
-        if node.encoding is None or self.meaning == "float" or not isinstance(value, torch.Tensor):
+    def _own(self, value: Any) -> Any:
+        return value.clone() if self.copies and isinstance(value, torch.Tensor) else value
+
+    def _input(self, node: Node, value: torch.Tensor) -> torch.Tensor:
+        """An input or a state as an op reads it; as an output of the graph it is what it was."""
+        if node.encoding is None or self.meaning == "float":
             return value
         return (
             fake_quantise(value, node.encoding)
@@ -110,19 +117,18 @@ class _Evaluator:
 
     def _call(self, node: Node) -> None:
         try:
-            value = self._computed(node)
-        except (MissingError, RuntimeError, TypeError, ValueError, IndexError, NotImplementedError) as error:
-            # A graph from a foreign recording may hold arguments that its operators refuse; that one
-            # node then is a listed reason, and everything else is still evaluated.
-            self.walk.problems[node.name] = str(error).split("\n", 1)[0]
-            value = [None] * len(node.outputs) if node.multiple else None
+            self._note(node, self._computed(node))
+        except Exception as error:  # noqa: BLE001 operators refuse foreign arguments in any way they like
+            # That one node is then a listed reason, and everything else is still evaluated.
+            self.walk.problems[node.name] = (str(error) or type(error).__name__).split("\n", 1)[0]
+            self._note(node, [None] * len(node.outputs) if node.multiple else None)
+
+    def _note(self, node: Node, value: Any) -> None:
         if node.multiple:
             items = value if isinstance(value, (list, tuple)) else [value]
             self.env[node.name] = [self._keep(node, i, item) for i, item in enumerate(items)]
-        else:
-            kept = self._keep(node, 0, value)
-            if kept is not None:
-                self.env[node.name] = kept
+        elif (kept := self._keep(node, 0, value)) is not None:
+            self.env[node.name] = kept
 
     def _keep(self, node: Node, output: int, value: Any) -> Any:
         """Round and lay out one output, note it, and go on with its replacement if there is one."""
@@ -131,7 +137,7 @@ class _Evaluator:
                 value, self.picked.get((node.name, output), None if node.multiple else node.encoding)
             )
             value = self._stored(node, value)
-            self.walk.values[node.name, output] = value
+            self.walk.values[node.name, output] = self._own(value)
         if self.replace is None or not (value is None or isinstance(value, torch.Tensor)):
             return value
         return self.replace(node, output, value)
@@ -201,6 +207,8 @@ class _Evaluator:
             return value
         if maker.constant is not None and maker.role != "state":
             return self._constant(maker, value, user)
+        if maker.op == "placeholder":
+            value = self._input(maker, value)
         if self.meaning == "quantised" and user.name in maker.requantize:
             value = fake_quantise(value, maker.requantize[user.name])
         return self._logical(user, value)

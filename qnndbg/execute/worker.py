@@ -34,6 +34,7 @@ def run_job(
     log: Path,
     on_event: Callable[[Event], None] | None = None,
     env: Mapping[str, str] | None = None,
+    terminal: bool = False,
 ) -> object:
     """Run ``function(payload, report)`` in a worker process and return its result.
 
@@ -47,6 +48,7 @@ def run_job(
         log: the file to which the worker's stdout and stderr are appended, native output included.
         on_event: called here with each event.
         env: variables that the worker has beside this process's own.
+        terminal: the worker's stdout and stderr are this process's own, and it ends like any Python.
 
     Raises:
         QnndbgError: as the job raised it.
@@ -54,10 +56,12 @@ def run_job(
         WorkerFailedError: the job raised anything else; its traceback is in the log.
         WorkerCrashedError: the worker died without an answer.
     """
-    job = json.dumps({"function": function, "payload": payload, "path": sys.path}).encode()
+    job = json.dumps(
+        {"function": function, "payload": payload, "path": sys.path, "terminal": terminal}
+    ).encode()
     log.parent.mkdir(parents=True, exist_ok=True)
     start = log.stat().st_size if log.exists() else 0
-    with _worker(job, log, env) as (process, messages):
+    with _worker(job, log, env, terminal=terminal) as (process, messages):
         answer, step = _follow(messages, on_event)
     if "result" in answer:
         return answer["result"]
@@ -68,7 +72,7 @@ def run_job(
 
 @contextmanager
 def _worker(
-    job: bytes, log: Path, env: Mapping[str, str] | None
+    job: bytes, log: Path, env: Mapping[str, str] | None, *, terminal: bool
 ) -> Iterator[tuple[subprocess.Popen[bytes], BinaryIO]]:
     """Start a worker; on leaving, let it end by itself after an answer, and by force otherwise."""
     read, write = os.pipe()
@@ -78,8 +82,8 @@ def _worker(
             process = subprocess.Popen(
                 [*command, str(write), str(os.getpid())],
                 stdin=subprocess.PIPE,
-                stdout=sink,
-                stderr=sink,
+                stdout=None if terminal else sink,
+                stderr=None if terminal else sink,
                 pass_fds=(write,),
                 env={**os.environ, **(env or {})},
                 start_new_session=True,  # Ctrl-C comes here first, and one signal reaches all it started
@@ -129,7 +133,7 @@ def _follow(messages: BinaryIO, on_event: Callable[[Event], None] | None) -> tup
 def _error_from_answer(error: object, log: Path, start: int) -> QnndbgError:
     assert isinstance(error, dict)
     cls: type[QnndbgError] = getattr(errors, error["class"])
-    hint = error["hint"] or known_remedy(log, start)
+    hint = known_remedy(log, start) or error["hint"]  # what fixes a known fault says more than any guess
     if not hint and cls is errors.WorkerFailedError:
         hint = f"the traceback is in {log}"
     return cls(error["fact"], hint)

@@ -57,6 +57,37 @@ class Input(Struct, frozen=True, kw_only=True, omit_defaults=True):
     tensor: TensorRef
     note: str = ""
     """What was done to it before it was used, such as made contiguous."""
+    method: str = "forward"
+    sample: int = 0
+    """0 for the example inputs; further inputs count from 1."""
+
+
+class Fallback(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """An op that stays on the CPU."""
+
+    node: str
+    op: str
+    reason: str
+    """What the partitioner or QNN's validator says."""
+    method: str = "forward"
+
+
+class Port(Struct, frozen=True, kw_only=True):
+    """An input or output of the final program, as its caller sees it."""
+
+    shape: tuple[int, ...]
+    dtype: str
+
+
+class Method(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One method of the final program."""
+
+    name: str
+    inputs: tuple[Port | None, ...] = ()
+    """None for one that is no tensor."""
+    outputs: tuple[Port | None, ...] = ()
+    partitions: int = 0
+    fallbacks: tuple[Fallback, ...] = ()
 
 
 class Accuracy(Struct, frozen=True, kw_only=True):
@@ -79,6 +110,11 @@ class Manifest(Struct, frozen=True, kw_only=True):
     complete: bool = False
     failure: Failure | None = None
     inputs: tuple[Input, ...] = ()
+    """Of all methods and samples."""
+    methods: tuple[Method, ...] = ()
+    """Of the final program."""
+    op_packages: tuple[str, ...] = ()
+    """Custom op packages that the backend was given."""
     notes: tuple[str, ...] = ()
     """What the reader must know of how the recording was made."""
     accuracy: Accuracy | None = None
@@ -161,14 +197,21 @@ class Run(Struct, frozen=True, kw_only=True, omit_defaults=True):
     the emulator, with and without the dump of intermediates.
     """
 
-    id: str
     runner: RunnerName
     method: str = "forward"
-    status: Literal["ok", "failed"] = "ok"
-    error: str = ""
+    sample: int = 0
     results: tuple[TensorRef | None, ...] = ()
     """The program's outputs in flattened order; None for one that is no tensor."""
     values: tuple[Value, ...] = ()
     """Intermediate values, where the runner gives them."""
     problems: dict[str, str] = {}
     """Node to the reason why it could not be evaluated."""
+
+    @property
+    def id(self) -> str:
+        """Its name in the recording; the runner alone for the example inputs of ``forward``."""
+        return (
+            self.runner
+            if (self.method, self.sample) == ("forward", 0)
+            else f"{self.runner}.{self.method}.{self.sample}"
+        )

@@ -65,6 +65,7 @@ class Rung(Struct, frozen=True, kw_only=True):
     """One step of the ladder: the error of one output at one stage."""
 
     name: str
+    method: str = "forward"
     output: int
     against_eager: ErrorMetrics | None
     against_previous: ErrorMetrics | None

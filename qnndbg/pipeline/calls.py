@@ -26,8 +26,49 @@ def call(module: torch.nn.Module, inputs: Sequence[object]) -> list[Any]:
     return outputs
 
 
+def calibrate(prepared: torch.nn.Module, samples: Sequence[tuple[object, ...]]) -> None:
+    """Show the samples to the observers; states of the model itself start anew with each."""
+    states = {n: b.clone() for n, b in prepared.named_buffers() if "activation_post_process" not in n}
+    with torch.no_grad():
+        for sample in samples:
+            prepared(*sample)
+            for name, buffer in prepared.named_buffers():
+                if name in states:
+                    buffer.copy_(states[name])
+
+
 def count_correct(outputs: Sequence[Any], labels: Sequence[int]) -> int:
     """How many outputs have their largest value at the label; the class axis is the last one."""
     return sum(
         int(output.reshape(-1).argmax()) == label for output, label in zip(outputs, labels, strict=True)
     )
+
+
+def contiguous(inputs: Sequence[object]) -> tuple[tuple[object, ...], dict[int, str]]:
+    """Inputs with every tensor contiguous, and the number and note of each that was not.
+
+    The HTP reads any memory as if it were contiguous, in silence.
+    """
+    notes: dict[int, str] = {}
+
+    def fix(value: Any) -> Any:
+        number = len(seen)
+        seen.append(value)
+        if not isinstance(value, torch.Tensor) or value.is_contiguous():
+            return value.detach() if isinstance(value, torch.Tensor) else value
+        layout = (
+            "channels_last"
+            if value.dim() == 4 and value.is_contiguous(memory_format=torch.channels_last)
+            else f"strides {tuple(value.stride())}"
+        )
+        notes[number] = f"made contiguous; it had {layout}, which the HTP would have misread"
+        return value.detach().contiguous()
+
+    seen: list[Any] = []
+    return torch.utils._pytree.tree_map(fix, tuple(inputs)), notes
+
+
+def first_line(error: BaseException) -> str:
+    """Type and first line of an exception's message."""
+    lines = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__

@@ -10,10 +10,12 @@ import torch
 
 from qnndbg.capture.tensors import array_from_tensor
 from qnndbg.execute import htp
-from qnndbg.execute.etdump import Tap
+from qnndbg.execute.etdump import NotDumpedError, Tap
+from qnndbg.model.graph import TensorRef
 from qnndbg.model.recording import Accuracy, QnnGraph, Run, Value
 from qnndbg.pipeline.calls import count_correct
-from qnndbg.pipeline.jobs import Samples
+from qnndbg.pipeline.finish import tapped_name
+from qnndbg.pipeline.jobs import Samples, Task
 from qnndbg.pipeline.refer import refer, tensor_from
 from qnndbg.recording.store import Recording, open_recording
 from qnndbg.recording.writer import Writer
@@ -21,41 +23,78 @@ from qnndbg.recording.writer import Writer
 QNN_BYTES = {"8": 1, "16": 2, "32": 4, "64": 8}
 
 
-def measure(folder: Path, step: str, samples: Samples | None) -> None:
-    """Do one step of ``MEASURES`` and write its runs into the recording."""
-    if step == "refer":
+def measure(task: Task) -> None:
+    """Do one measurement and write its runs into the recording."""
+    folder = Path(task.folder)
+    if task.step == "refer":
         refer(folder)
-    else:
-        _execute(folder, step, samples)
-
-
-def _execute(folder: Path, runner: str, samples: Samples | None) -> None:
+        return
     recording, writer = open_recording(folder), Writer(folder)
-    program = folder / "programs" / f"{runner}.pte"
-    inputs = [tensor_from(recording, item.tensor) for item in recording.manifest.inputs]
-    values: tuple[Value, ...] = ()
-    if runner == "htp-tapped":
-        outputs, taps = htp.execute_tapped(program, inputs, *_room(recording))
-        values = tuple(
-            Value(name=name, partition=partition, tensor=writer.tensor(array))
-            for partition, name, array in _assigned(taps, recording.qnn)
-        )
-    else:
-        outputs = htp.execute(program, [inputs])[0]
-    results = tuple(
-        writer.tensor(*array_from_tensor(o)) if isinstance(o, torch.Tensor) else None for o in outputs
+    for method, sample in recording.samples:
+        if task.step == "htp":
+            _execute(recording, writer, method, sample)
+        else:
+            _execute_tapped(recording, writer, method, sample)
+    if task.step == "htp" and task.samples is not None:
+        _note_accuracy(recording, writer, task.samples)
+
+
+def _execute(recording: Recording, writer: Writer, method: str, sample: int) -> None:
+    outputs = htp.execute(_program(recording, "htp"), [_inputs(recording, method, sample)], method)[0]
+    results = tuple(_stored(writer, o) for o in outputs)
+    writer.run(Run(runner="htp", method=method, sample=sample, results=results))
+
+
+def _execute_tapped(recording: Recording, writer: Writer, method: str, sample: int) -> None:
+    program = _program(recording, tapped_name(method))
+    if not program.exists():  # the build failed, which a note says
+        return
+    inputs = _inputs(recording, method, sample)
+    try:
+        outputs, taps = htp.execute_tapped(program, inputs, *_room(recording, method), method)
+    except NotDumpedError as error:
+        writer.add_notes(f"{error.fact}; {error.hint}")
+        return
+    graphs = tuple(g for g in recording.qnn if g.method == method)
+    values = tuple(
+        Value(name=name, partition=partition, tensor=writer.tensor(array))
+        for partition, name, array in _assigned(taps, graphs)
     )
-    writer.run(Run(id=runner, runner=runner, results=results, values=values))  # type: ignore[arg-type]
-    if runner == "htp" and samples is not None:
-        _note_accuracy(recording, writer, program, samples)
+    results = _aligned([_stored(writer, o) for o in outputs], recording, method)
+    writer.run(Run(runner="htp-tapped", method=method, sample=sample, results=results, values=values))
 
 
-def _room(recording: Recording) -> tuple[int, int]:
+def _aligned(
+    results: list[TensorRef | None], recording: Recording, method: str
+) -> tuple[TensorRef | None, ...]:
+    """The results in the places of the production build's, which may have outputs that are no tensors."""
+    ports = next((m.outputs for m in recording.manifest.methods if m.name == method), ())
+    given = iter(results)
+    return tuple(None if port is None else next(given, None) for port in ports) or tuple(results)
+
+
+def _program(recording: Recording, name: str) -> Path:
+    return recording.folder / "programs" / f"{name}.pte"
+
+
+def _inputs(recording: Recording, method: str, sample: int) -> list[torch.Tensor]:
+    return [tensor_from(recording, item.tensor) for item in recording.inputs(method, sample)]
+
+
+def _stored(writer: Writer, output: Any) -> TensorRef | None:
+    return writer.tensor(*array_from_tensor(output)) if isinstance(output, torch.Tensor) else None
+
+
+def _room(recording: Recording, method: str) -> tuple[int, int]:
     """Upper bounds of the bytes and the number of tensors that a tapped run logs."""
     sizes = [
-        math.prod(t.shape) * _bytes(t.dtype) for g in recording.qnn for t in g.tensors if t.kind != "static"
+        math.prod(t.shape) * _bytes(t.dtype)
+        for g in recording.qnn
+        if g.method == method
+        for t in g.tensors
+        if t.kind != "static"
     ]
-    outer = recording.last_graph("partition")
+    outer = recording.last_graph("partition", method)
     specs = [spec for node in (outer.nodes if outer else ()) for spec in node.outputs if spec is not None]
     # What stays on the CPU is logged too, at up to 8 bytes an element.
     sizes += [math.prod(d for d in spec.shape if isinstance(d, int)) * 8 for spec in specs]
@@ -76,10 +115,12 @@ def _assigned(taps: list[Tap], graphs: tuple[QnnGraph, ...]) -> list[tuple[int, 
     return [(partition[call], name, array) for call, name, array in taps]
 
 
-def _note_accuracy(recording: Recording, writer: Writer, program: Path, samples: Samples) -> None:
+def _note_accuracy(recording: Recording, writer: Writer, samples: Samples) -> None:
     columns = [tensor_from(recording, ref) for ref in samples.inputs]
     rows = [[column[i].contiguous() for column in columns] for i in range(len(samples.labels))]
-    correct = count_correct([outputs[0] for outputs in htp.execute(program, rows)], samples.labels)
+    correct = count_correct(
+        [outputs[0] for outputs in htp.execute(_program(recording, "htp"), rows)], samples.labels
+    )
     known = recording.manifest.accuracy
     before = known.correct if known is not None else {}
     writer.update_manifest(accuracy=Accuracy(samples=len(samples.labels), correct=before | {"htp": correct}))

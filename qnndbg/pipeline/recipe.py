@@ -65,20 +65,20 @@ def _blocks(graph: torch.fx.GraphModule) -> dict[str, tuple[int, ...]]:
         shape = node.args[1].meta["val"].shape
         if shape[1] % BLOCK == 0 and all(n == 1 for n in shape[2:]):
             found[node.name] = (1, BLOCK, *shape[2:])
-    return found
+    # The quantiser shares one configuration, so blocks of one rank only: those of the first op.
+    rank = len(next(iter(found.values()), ()))
+    return {name: block for name, block in found.items() if len(block) == rank}
 
 
-def compile_specs(precision: str, soc: str, *, tapped: bool) -> list[Any]:
+def compile_specs(precision: str, soc: str) -> list[Any]:
     """Compile specs of the HTP backend.
 
     Args:
         precision: ``fp16...`` compiles for the half float runtime, all others for the quantised one.
         soc: a name of QcomChipset.
-        tapped: dump every intermediate output.
     """
     specs: list[Any] = generate_qnn_executorch_compiler_spec(
         soc_model=QcomChipset[soc],
         backend_options=generate_htp_compiler_spec(use_fp16=precision.startswith("fp16")),
-        dump_intermediate_outputs=tapped,
     )
     return specs

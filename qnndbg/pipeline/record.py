@@ -1,33 +1,31 @@
-"""Makes a recording: starts the jobs one after the other and keeps what each of them leaves.
+"""Makes recordings: starts a worker for a target or a script, and keeps what it leaves.
 
 Runs in the user's process and imports neither torch nor ExecuTorch.
 """
 
 from __future__ import annotations
 
-import platform
 import shutil
-from collections.abc import Callable
-from dataclasses import dataclass
-from importlib import metadata
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import msgspec
 from msgspec.structs import replace
 
-import qnndbg
 from qnndbg.analyze.compare import compare
-from qnndbg.errors import LoweringError, QnndbgError, RecordingError, UsageError
-from qnndbg.execute.native_log import qnn_complaint
-from qnndbg.execute.sdk import find_sdk
+from qnndbg.errors import QnndbgError, UsageError
+from qnndbg.execute.sdk import Sdk, find_sdk
 from qnndbg.execute.worker import run_job
-from qnndbg.model.recording import Environment, Failure, Manifest
-from qnndbg.pipeline.jobs import Job, Lowered
-from qnndbg.recording.store import SUFFIX, Recording, open_recording
+from qnndbg.model.recording import Manifest
+from qnndbg.pipeline import publish
+from qnndbg.pipeline.jobs import Job, Task
+from qnndbg.recording.place import SUFFIX, numbered, partial
+from qnndbg.recording.store import Recording, open_recording
 from qnndbg.recording.writer import Writer, file_name
 
-PACKAGES = ("torch", "executorch", "torchao", "onnxruntime-qnn", "numpy")
 OnEvent = Callable[[dict[str, object]], None]
+FORMS = "a target is SCRIPT.py, file.py:factory, package.module:factory or example:NAME"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +33,8 @@ class Request:
     """What to record, and how."""
 
     target: str
+    arguments: tuple[str, ...] | None = None
+    """Of a script; None if the target is a factory."""
     precision: str = "fp16"
     soc: str = "SM8650"
     output: Path | None = None
@@ -44,183 +44,197 @@ class Request:
     """Replace a complete recording that is already there."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What a script left."""
+
+    recordings: tuple[Recording, ...]
+    exit_code: int
+    """The script's own."""
+
+
 def record(request: Request, on_event: OnEvent) -> Recording:
     """Record a target, and compare what the HTP and the CPU make of it.
 
     Args:
         request: what to record.
-        on_event: called with each event of the workers: a ``step`` that begins or a ``pass`` that ran.
+        on_event: called with each event of the worker: a ``step`` that begins or a ``pass`` that ran.
 
     Raises:
         QnndbgError: a step failed. What was captured until then is a recording all the same, under its
             final name, and its manifest says what happened.
     """
     check_target(request.target)
-    folder = _place(request)
-    sdk = find_sdk(request.sdk)
-    partial = folder.with_name(f".{folder.name}.partial")
-    shutil.rmtree(partial, ignore_errors=True)
-    writer = Writer(partial)
-    writer.manifest(_manifest(request, sdk.source))
-    steps = _Steps(writer, on_event, str(sdk.root) if sdk.source != "pip" else "")
+    making = _Making(request, on_event)
     try:
-        steps.run(request)
-        writer.update_manifest(complete=True)
+        making.run()
+        failure = making.failures.get(making.folder)
+        _compare(making.folder)
+        if failure is not None:
+            making.step, error = failure
+            raise error
     except UsageError:
-        shutil.rmtree(partial)
+        shutil.rmtree(partial(making.folder))
         raise
     except (QnndbgError, KeyboardInterrupt) as error:
-        raise _kept(writer, folder, steps.step, error) from error
-    _publish(partial, folder)
-    return open_recording(folder)
+        raise publish.keep(making.folder, making.step, error) from error
+    Writer(partial(making.folder)).update_manifest(complete=True)
+    return publish.publish(making.folder)
 
 
-def _kept(writer: Writer, folder: Path, step: str, error: QnndbgError | KeyboardInterrupt) -> BaseException:
-    """Keep what was captured before a failure, and give the error that says where it is.
+def record_script(request: Request, on_event: OnEvent) -> Outcome:
+    """Run a script, and record every QNN lowering that happens in it.
 
-    A recording that the failed one was to replace stays as it is.
+    Args:
+        request: the script, its arguments, and where the first recording goes.
+        on_event: as of :func:`record`.
+
+    Raises:
+        QnndbgError: the script's process died; a failure of the script itself is its exit code.
     """
-    if folder.exists() and _is_complete(folder):
-        folder = folder.with_name(f"{folder.stem}-failed{SUFFIX}")
-    if isinstance(error, KeyboardInterrupt):
-        writer.update_manifest(failure=Failure(step=step, error="interrupted", exit_code=130))
-        _publish(writer.folder, folder)
-        return error
-    fact = error.fact
-    if isinstance(error, LoweringError) and (said := qnn_complaint(writer.log("worker"))):
-        fact = f"{fact}; QNN says: {said}"
-    # Inside the recording, paths start at its folder.
-    inner = error.hint.replace(f"{writer.folder.absolute()}/", "").replace(f"{writer.folder}/", "")
-    writer.update_manifest(failure=Failure(step=step, error=fact, hint=inner, exit_code=error.exit_code))
-    _publish(writer.folder, folder)
-    hint = error.hint.replace(str(writer.folder), str(folder))
-    where = f"what was captured: qnndbg show {folder}"
-    return type(error)(fact, f"{hint}; {where}" if hint else where)
+    if not Path(request.target).is_file():
+        raise UsageError(f"there is no file {request.target}", "give its path from the current folder")
+    making = _Making(request, on_event)
+    try:
+        making.run()
+    except (QnndbgError, KeyboardInterrupt) as error:
+        # Each lowering that had begun is kept; the error names the last one, where it happened.
+        begun = [folder for folder in making.places() if partial(folder).exists()]
+        kept = [publish.keep(folder, making.step, error) for folder in begun]
+        raise kept[-1] from error
+    done = tuple(_published(making, folder) for folder in making.folders)
+    if not done:
+        shutil.rmtree(partial(making.folder))
+    return Outcome(recordings=done, exit_code=making.exit_code)
+
+
+def _published(making: _Making, folder: Path) -> Recording:
+    failure = making.failures.get(folder)
+    manifest = Writer(partial(folder)).read_manifest()
+    if manifest.failure is None:
+        _compare(folder)
+        if failure is None:
+            Writer(partial(folder)).update_manifest(complete=True)
+    if failure is not None:
+        publish.keep(folder, *failure)
+        return open_recording(folder)
+    return publish.publish(folder)
+
+
+def _compare(folder: Path) -> None:
+    Writer(partial(folder)).comparison(compare(open_recording(partial(folder))))
 
 
 def check_target(target: str) -> None:
-    """Refuse what cannot be a target, before anything is started.
+    """Refuse what cannot be a factory, before anything is started.
 
     Raises:
-        UsageError: with the three forms that it may have.
+        UsageError: with the forms that it may have.
     """
     place, colon, name = target.rpartition(":")
     if not colon or not place or not name:
-        raise UsageError(
-            f"{target!r} is not a target",
-            "a target is file.py:factory, package.module:factory or example:NAME",
-        )
+        raise UsageError(f"{target!r} is not a target", FORMS)
     if place.endswith(".py") and not Path(place).is_file():
         raise UsageError(f"there is no file {place}", "give its path from the current folder")
 
 
-def default_output(target: str, precision: str) -> Path:
+def default_output(request: Request) -> Path:
     """The folder that a recording gets if none is asked for."""
-    return Path(f"{file_name(target.rpartition(':')[2])}-{precision}{SUFFIX}")
+    if request.arguments is not None:
+        return Path(f"{Path(request.target).stem}{SUFFIX}")
+    return Path(f"{file_name(request.target.rpartition(':')[2])}-{request.precision}{SUFFIX}")
 
 
-def _place(request: Request) -> Path:
-    folder = request.output or default_output(request.target, request.precision)
-    if folder.suffix != SUFFIX:
-        folder = folder.with_name(folder.name + SUFFIX)
-    if not folder.exists():
-        return folder
-    if not (folder / "manifest.json").is_file():
-        raise UsageError(f"{folder} exists and is no recording", "choose another place with -o")
-    if not request.force and _is_complete(folder):
-        raise UsageError(f"{folder} exists", "replace it with --force, or choose another place with -o")
-    return folder
+@dataclass(slots=True)
+class _Making:
+    """A request at work: which recordings there are, and how far they are."""
 
+    request: Request
+    on_event: OnEvent
+    folder: Path = field(init=False)
+    writer: Writer = field(init=False)
+    job: Job = field(init=False)
+    folders: list[Path] = field(default_factory=list)
+    """The places of a script's recordings."""
+    failures: dict[Path, tuple[str, QnndbgError]] = field(default_factory=dict)
+    """Place to the first measurement that failed, and how."""
+    step: str = ""
+    exit_code: int = 0
+    tasks: tuple[Task, ...] | None = None
+    current: int = -1
 
-def _is_complete(folder: Path) -> bool:
-    """Whether there is something to lose: a recording that failed is replaced by the next try."""
-    try:
-        return open_recording(folder).manifest.complete
-    except RecordingError:
-        return True
+    def __post_init__(self) -> None:
+        request = self.request
+        self.folder = publish.free_place(request.output or default_output(request), force=request.force)
+        sdk = find_sdk(request.sdk)
+        self.writer = publish.begin(self.folder, self._manifest(sdk))
+        self.job = self._job(sdk, self.writer)
 
-
-def _publish(partial: Path, folder: Path) -> None:
-    """Move the finished folder to its name; an older recording there is removed only now."""
-    if folder.exists():
-        shutil.rmtree(folder)
-    partial.rename(folder)
-
-
-def _manifest(request: Request, source: str) -> Manifest:
-    place, _, name = request.target.rpartition(":")
-    # A path of this machine has no place in a recording that is committed or sent.
-    target = f"{Path(place).name}:{name}" if place.endswith(".py") else request.target
-    return Manifest(
-        target=target, precision=request.precision, soc=request.soc, environment=_environment(source)
-    )
-
-
-def _environment(source: str) -> Environment:
-    found = {}
-    for package in PACKAGES:
-        try:
-            found[package] = metadata.version(package)
-        except metadata.PackageNotFoundError:
-            continue
-    return Environment(
-        qnndbg=qnndbg.__version__,
-        python=platform.python_version(),
-        host=f"{platform.system()} {platform.machine()}",
-        packages=found,
-        sdk=source,
-    )
-
-
-class _Steps:
-    def __init__(self, writer: Writer, on_event: OnEvent, sdk: str) -> None:
-        self.writer, self.on_event, self.sdk = writer, on_event, sdk
-        self.step = ""
-        self.lowered: Lowered | None = None
-
-    def run(self, request: Request) -> None:
-        job = Job(
-            folder=str(self.writer.folder.absolute()),
-            target=request.target,
-            precision=request.precision,
-            soc=request.soc,
-            sdk=self.sdk,
-        )
-        crash = self._work(job)
-        failed = self.step
-        self._note({"step": "compare"})
-        self.writer.comparison(compare(open_recording(self.writer.folder)))
-        if crash is not None:
-            self.step = failed
-            raise crash
-
-    def _work(self, job: Job) -> QnndbgError | None:
-        """Do what can be done; gives the first failure of a measurement.
-
-        A measurement that kills its worker costs only itself: another worker goes on behind it.
-        """
-        first: QnndbgError | None = None
+    def run(self) -> None:
+        """Do what can be done; a measurement that kills its worker costs only itself."""
+        writer, job = self.writer, self.job
         while True:
             try:
                 run_job(
                     "qnndbg.pipeline.work:work",
                     msgspec.to_builtins(job),
-                    log=self.writer.log("worker"),
+                    log=writer.log("worker"),
                     on_event=self._note,
+                    terminal=job.arguments is not None and job.tasks is None,
                 )
-                return first
+                return
             except QnndbgError as error:
-                first = first or error
                 # Without a lowering there is nothing to measure, and what dies early would die again.
-                if self.lowered is None or self.step not in job.measures:
+                if self.tasks is None or self.current < 0:
                     raise
-                rest = job.measures[job.measures.index(self.step) + 1 :]
-                if not rest:
-                    return first
-                job = replace(job, lowered=self.lowered, measures=rest)
+                self._fail(error)
+                job = replace(job, tasks=self.tasks[self.current + 1 :])
+                self.tasks, self.current = job.tasks, -1
+                if not job.tasks:
+                    return
+
+    def places(self) -> Iterator[Path]:
+        """The places of the recordings that a script may have begun."""
+        number = 0
+        while number == 0 or partial(numbered(self.folder, number)).exists():
+            yield numbered(self.folder, number)
+            number += 1
+
+    def _job(self, sdk: Sdk, writer: Writer) -> Job:
+        return Job(
+            folder=str(self.folder.absolute()),
+            target=self.request.target,
+            arguments=self.request.arguments,
+            precision=self.request.precision,
+            soc=self.request.soc,
+            sdk=str(sdk.root) if sdk.source != "pip" else "",
+            log=str(writer.log("worker").absolute()),
+        )
+
+    def _manifest(self, sdk: Sdk) -> Manifest:
+        named = self.request.arguments is None  # a script says itself what it lowers to
+        return Manifest(
+            target=publish.shown_target(self.request.target),
+            precision=self.request.precision if named else "",
+            soc=self.request.soc if named else "",
+            environment=publish.environment(sdk.source),
+        )
+
+    def _fail(self, error: QnndbgError) -> None:
+        assert self.tasks is not None
+        grows = Path(self.tasks[self.current].folder)
+        for folder in (self.folder, *self.folders):
+            if partial(folder).absolute() == grows:
+                self.failures.setdefault(folder, (self.step, error))
 
     def _note(self, event: dict[str, object]) -> None:
         self.step = str(event.get("step", self.step))
-        if "lowered" in event:
-            self.lowered = msgspec.convert(event["lowered"], Lowered)
+        if "tasks" in event:
+            self.tasks = msgspec.convert(event["tasks"], tuple[Task, ...])
+        if isinstance(number := event.get("task"), int):
+            self.current = number
+        if isinstance(place := event.get("recording"), str):
+            self.folders.append(self.folder.parent / Path(place).name)
+        if isinstance(code := event.get("exit"), int):
+            self.exit_code = code
         self.on_event(event)

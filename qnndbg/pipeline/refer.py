@@ -5,6 +5,7 @@ It proves with each recording that its graphs can be executed again.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from msgspec.structs import replace as replace_fields
 
 from qnndbg.capture.tensors import array_from_tensor, tensor_from_array
 from qnndbg.execute.encoding import dequantise
-from qnndbg.execute.reference import Replace, evaluate
+from qnndbg.execute.reference import Meaning, Replace, evaluate
 from qnndbg.model.graph import Graph, Node, TensorRef
 from qnndbg.model.limits import FP16_MAX, FP16_OVERFLOW
 from qnndbg.model.recording import QnnGraph, Run, RunnerName, Value
@@ -25,7 +26,9 @@ from qnndbg.recording.writer import Writer
 def refer(folder: Path) -> None:
     """Run the edge graph, the reference and, if intermediates were dumped, the local reference."""
     with torch.no_grad():
-        _References(folder).run()
+        recording = open_recording(folder)
+        for method, sample in recording.samples:
+            _References(recording, method, sample).run()
 
 
 def tensor_from(recording: Recording, ref: TensorRef) -> torch.Tensor:
@@ -38,34 +41,69 @@ Taps = Mapping[tuple[int | None, str], torch.Tensor]
 
 
 class _References:
-    def __init__(self, folder: Path) -> None:
-        self.recording, self.writer = open_recording(folder), Writer(folder)
-        self.inputs = [self._load(item.tensor) for item in self.recording.manifest.inputs]
-        self.outer = self.recording.last_graph("partition")
-        self.partitions = {g.partition: (g, self.recording.graph(g.graph)) for g in self.recording.qnn}
+    """The references of one sample of one method."""
+
+    def __init__(self, recording: Recording, method: str, sample: int) -> None:
+        self.recording, self.writer = recording, Writer(recording.folder)
+        self.method, self.sample = method, sample
+        self.inputs = [self._load(item.tensor) for item in recording.inputs(method, sample)]
+        self.outer = recording.last_graph("partition", method)
+        graphs = [g for g in recording.qnn if g.method == method]
+        self.partitions = {g.partition: (g, recording.graph(g.graph)) for g in graphs}
 
     def run(self) -> None:
-        edge = self.recording.last_graph("transform")
-        if edge is not None:
-            walk = evaluate(edge, self.inputs, self._load)
-            self._write("edge", walk.results, [], walk.problems)
+        self._before_edge()
+        self._simple("edge", self.recording.last_graph("transform", self.method))
         if self.outer is not None:
             self._whole("reference", None)
-            tapped = self.recording.runs.get("htp-tapped")
+            tapped = self.recording.run("htp-tapped", self.method, self.sample)
             if tapped is not None:
                 self._local({(v.partition, v.name): self._load(v.tensor) for v in tapped.values})
+
+    def _before_edge(self) -> None:
+        """The eager and the quantised model, where they were not run themselves.
+
+        What went into the export pipeline is the model that was lowered. If that is quantised, the float
+        model is what went into the annotation pipeline before.
+        """
+        exported = self.recording.first_graph("export", self.method)
+        quantised = exported is not None and any(".quantize_" in node.target for node in exported.nodes)
+        if quantised:
+            self._simple("quantized", exported)
+            annotated = self.recording.first_graph("annotation", self.method)
+            self._simple("eager", annotated if self._takes_inputs(annotated) else exported, "float")
+        else:
+            self._simple("eager", exported, "float")
+
+    def _takes_inputs(self, graph: Graph | None) -> bool:
+        placeholders = [node for node in graph.nodes if node.role == "input"] if graph is not None else []
+        return graph is not None and len(placeholders) == len(self.inputs)
+
+    def _simple(self, runner: RunnerName, graph: Graph | None, meaning: Meaning = "quantised") -> None:
+        """Run a graph that has no delegates, unless somebody ran it already."""
+        if graph is None or self.recording.run(runner, self.method, self.sample) is not None:
+            return
+        walk = evaluate(graph, [i.clone() for i in self.inputs], self._load, meaning=meaning)
+        self._write(runner, walk.results, [], walk.problems)
+
+    def _load(self, ref: TensorRef) -> torch.Tensor:
+        return tensor_from(self.recording, ref)
 
     def _local(self, taps: Taps) -> None:
         """Each op on the HTP's inputs; in fp16 the reading of overflowed inputs that fits the HTP better."""
         if not self.recording.manifest.precision.startswith("fp16"):
             self._whole("local", taps)
             return
-        low, high = ({key: _clamped(tap, limit) for key, tap in taps.items()} for limit in FP16_OVERFLOW)
-        run = self._whole("local", high)
-        if any(not torch.equal(low[key], high[key]) for key in taps):
-            other = {(v.partition, v.name): v for v in self._whole("local", low).values}
-            closer = tuple(self._closer(v, other.get((v.partition, v.name), v), high) for v in run.values)
-            self.writer.run(replace_fields(run, values=closer))
+        limits = (*FP16_OVERFLOW, math.inf)
+        readings = [{key: _clamped(tap, limit) for key, tap in taps.items()} for limit in limits]
+        run = self._whole("local", readings[0])
+        if all(torch.equal(readings[0][key], tap) for key, tap in taps.items()):
+            return
+        for reading in readings[1:]:
+            other = {(v.partition, v.name): v for v in self._whole("local", reading).values}
+            closer = (self._closer(v, other.get((v.partition, v.name), v), taps) for v in run.values)
+            run = replace_fields(run, values=tuple(closer))
+        self.writer.run(run)
 
     def _closer(self, one: Value, other: Value, taps: Taps) -> Value:
         tap = taps.get((one.partition, one.name))
@@ -76,9 +114,6 @@ class _References:
             for v in (one, other)
         ]
         return one if errors[0] <= errors[1] else other
-
-    def _load(self, ref: TensorRef) -> torch.Tensor:
-        return tensor_from(self.recording, ref)
 
     def _whole(self, runner: RunnerName, taps: Taps | None) -> Run:
         """Run the whole program, every partition in its last form; with taps, each op on the HTP's inputs."""
@@ -127,7 +162,14 @@ class _References:
         self, runner: RunnerName, results: Sequence[Any], values: Sequence[Value], problems: Mapping[str, str]
     ) -> Run:
         stored = tuple(self._store(r) if isinstance(r, torch.Tensor) else None for r in results)
-        run = Run(id=runner, runner=runner, results=stored, values=tuple(values), problems=dict(problems))
+        run = Run(
+            runner=runner,
+            method=self.method,
+            sample=self.sample,
+            results=stored,
+            values=tuple(values),
+            problems=dict(problems),
+        )
         self.writer.run(run)
         return run
 

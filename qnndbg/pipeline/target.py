@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import inspect
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -20,7 +22,12 @@ PROTOCOL = (
     "a factory takes no arguments and returns (module, inputs), (module, inputs, calibration), "
     "(module, inputs, calibration, evaluation inputs) or a qnndbg.Target"
 )
-UNSUPPORTED = {torch.float64: "float64", torch.complex64: "complex64", torch.complex128: "complex128"}
+UNSUPPORTED = {
+    torch.float64: "float64",
+    torch.bfloat16: "bfloat16",
+    torch.complex64: "complex64",
+    torch.complex128: "complex128",
+}
 """Input dtypes that QNN has no tensor for; upstream narrows them in silence."""
 
 
@@ -65,7 +72,9 @@ def _factory(place: str, name: str) -> Callable[[], Any]:
         known = sorted(
             k
             for k, v in vars(module).items()
-            if callable(v) and not k.startswith("_") and getattr(v, "__module__", "") == module.__name__
+            if inspect.isfunction(v)
+            and not k.startswith("_")
+            and getattr(v, "__module__", "") == module.__name__
         )
         raise UsageError(
             f"{place} has no function {name!r}", f"it has: {', '.join(known)}" if known else PROTOCOL
@@ -117,18 +126,30 @@ def _run(load: Callable[[], Any], what: str) -> Any:
 
 def _target_from(made: object, name: str) -> Target:
     if isinstance(made, Target):
-        return made
+        return replace(made, inputs=_inputs(made.inputs, name), calibration=_samples(made.calibration, name))
     if (
         not isinstance(made, (tuple, list))
         or not 2 <= len(made) <= 4
         or not isinstance(made[0], torch.nn.Module)
     ):
         raise UsageError(f"{name}() returned {_kind(made)}", PROTOCOL)
-    module, inputs, *more = made
-    calibration = [_inputs(c, name) for c in (more[0] if more else [])]
+    module, inputs, calibration, evaluation = (*made, None, None)[:4]
+    example = _inputs(inputs, name)
     return Target(
-        module, _inputs(more[1] if len(more) > 1 else inputs, name), calibration or [_inputs(inputs, name)]
+        module,
+        example if evaluation is None else _inputs(evaluation, name),
+        _samples(calibration, name) or [example],
     )
+
+
+def _samples(value: object, name: str) -> list[tuple[object, ...]]:
+    if value is None:
+        return []
+    if not isinstance(value, Iterable) or isinstance(value, torch.Tensor):
+        raise UsageError(
+            f"{name}() gave calibration of type {_kind(value)}", "it is a sequence of input tuples"
+        )
+    return [_inputs(sample, name) for sample in value]
 
 
 def _inputs(value: object, name: str) -> tuple[object, ...]:
@@ -168,30 +189,6 @@ def _checked(target: Target, name: str) -> Target:
                 f"pass float32: x.float() (input {i})",
             )
     return target
-
-
-def contiguous(inputs: Sequence[object]) -> tuple[tuple[object, ...], dict[int, str]]:
-    """Inputs with every tensor contiguous, and the number and note of each that was not.
-
-    The HTP reads any memory as if it were contiguous, in silence.
-    """
-    notes: dict[int, str] = {}
-
-    def fix(value: Any) -> Any:
-        number = len(seen)
-        seen.append(value)
-        if not isinstance(value, torch.Tensor) or value.is_contiguous():
-            return value.detach() if isinstance(value, torch.Tensor) else value
-        layout = (
-            "channels_last"
-            if value.dim() == 4 and value.is_contiguous(memory_format=torch.channels_last)
-            else f"strides {tuple(value.stride())}"
-        )
-        notes[number] = f"made contiguous; it had {layout}, which the HTP would have misread"
-        return value.detach().contiguous()
-
-    seen: list[Any] = []
-    return torch.utils._pytree.tree_map(fix, tuple(inputs)), notes
 
 
 def stacked(evaluation: Evaluation) -> list[torch.Tensor]:

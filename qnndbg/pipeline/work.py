@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 
 import msgspec
 
@@ -18,15 +17,17 @@ def work(payload: Mapping[str, object], report: Report) -> object:
     sdk = find_sdk(job.sdk or None)
     activate(sdk)
     # Not before: torch must be loaded ahead of the QNN libraries, and these ahead of ExecuTorch.
-    from qnndbg.pipeline.lower import Lowering
+    from qnndbg.pipeline.lower import lower_target
     from qnndbg.pipeline.measure import measure
+    from qnndbg.pipeline.script import lower_in_script
 
-    lowered = job.lowered
-    if lowered is None:
-        lowered = Lowering(job, report).run(build_id(sdk))
-        report({"lowered": msgspec.to_builtins(lowered)})
-    for step in job.measures:
-        if step != "htp-tapped" or lowered.tapped:
-            report({"step": step})
-            measure(Path(job.folder), step, lowered.samples)
+    tasks = job.tasks
+    if tasks is None:
+        lower = lower_target if job.arguments is None else lower_in_script
+        lowered = lower(job, report, build_id(sdk))
+        tasks = tuple(task for one in lowered for task in one.tasks)
+        report({"tasks": msgspec.to_builtins(tasks)})
+    for number, task in enumerate(tasks):
+        report({"step": task.step, "task": number})
+        measure(task)
     return None

@@ -58,10 +58,8 @@ class Blobs:
             )
         path = self.folder / f"{ref.digest}.npy"
         try:
-            array: NDArray[np.generic] = np.load(
-                path, mmap_mode="r" if _nonempty(ref) else None, allow_pickle=False
-            )
-        except (OSError, ValueError, EOFError) as error:
+            array = _mapped(path)
+        except Exception as error:
             raise RecordingError(
                 f"tensor {ref.digest} cannot be read: {error}",
                 "the recording is incomplete or damaged; record again",
@@ -74,6 +72,14 @@ class Blobs:
         return array
 
 
-def _nonempty(ref: TensorRef) -> bool:
-    """An empty file section cannot be mapped."""
-    return all(ref.shape)
+def _mapped(path: Path) -> NDArray[np.generic]:
+    """The array of one ``.npy`` file, and of no other kind of file that ``np.load`` would open."""
+    with path.open("rb") as file:
+        version = np.lib.format.read_magic(file)
+        read = (
+            np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+        )
+        shape, _, dtype = read(file)
+    if 0 in shape:  # an empty section of a file cannot be mapped
+        return np.empty(shape, dtype)
+    return np.lib.format.open_memmap(path, mode="r")

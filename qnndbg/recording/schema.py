@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import hashlib
 import re
+import zlib
 from pathlib import Path
 from typing import TypeVar
 
@@ -12,7 +13,7 @@ import msgspec
 from msgspec.structs import replace
 
 from qnndbg.errors import RecordingError, SchemaError
-from qnndbg.model.graph import Graph, Origin
+from qnndbg.model.graph import Arg, Graph, Origin, Ref, Seq, Slice
 from qnndbg.model.recording import SCHEMA_VERSION, Manifest
 
 T = TypeVar("T")
@@ -116,22 +117,22 @@ def structure_digest(graph: Graph) -> str:
                 {number.get(user, user): params for user, params in node.requantize.items()},
             )
         )
-    outputs = [(output.role, _numbered(output.value, number)) for output in graph.outputs]
+    outputs = [
+        (output.role, _numbered(output.value, number), number.get(output.target, output.target))
+        for output in graph.outputs
+    ]
     return digest(encode((bare, outputs, graph.stored_layout)))
 
 
-def _numbered(arg: object, number: dict[str, str]) -> object:
-    """The argument as built-ins, with every reference replaced by the number of its node."""
-    tree = msgspec.to_builtins(arg)
-    return _renamed(tree, number)
-
-
-def _renamed(tree: object, number: dict[str, str]) -> object:
-    if not isinstance(tree, (list, tuple)):
-        return tree
-    if len(tree) == 2 and tree[0] == "ref":
-        return ("ref", number.get(str(tree[1]), "?"))
-    return [_renamed(item, number) for item in tree]
+def _numbered(arg: Arg, number: dict[str, str]) -> Arg:
+    """The argument with every reference to a node replaced by one to its number."""
+    if isinstance(arg, Ref):
+        return Ref(number.get(arg.node, "?"))
+    if isinstance(arg, Seq):
+        return Seq(tuple(_numbered(item, number) for item in arg.items))
+    if isinstance(arg, Slice):
+        return Slice(*(_numbered(part, number) for part in (arg.start, arg.stop, arg.step)))
+    return arg
 
 
 def read_gzip(path: Path) -> bytes:
@@ -143,13 +144,13 @@ def read_gzip(path: Path) -> bytes:
     try:
         with gzip.open(path) as file:
             data = file.read(MAX_JSON_BYTES + 1)
-    except (OSError, EOFError) as error:
+    except (OSError, EOFError, zlib.error) as error:
         raise RecordingError(f"{path.name} cannot be unpacked: {error}", "record again") from error
     if len(data) > MAX_JSON_BYTES:
         raise RecordingError(f"{path.name} unpacks to more than {MAX_JSON_BYTES} bytes", "record again")
     return data
 
 
-def write_gzip(path: Path, data: bytes) -> None:
-    """Pack with no clock and no name inside, so that equal data gives equal files."""
-    path.write_bytes(gzip.compress(data, compresslevel=6, mtime=0))
+def gzipped(data: bytes) -> bytes:
+    """Packed with no clock and no name inside, so that equal data gives equal files."""
+    return gzip.compress(data, compresslevel=6, mtime=0)

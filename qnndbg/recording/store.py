@@ -10,12 +10,10 @@ from numpy.typing import NDArray
 
 from qnndbg.errors import RecordingError
 from qnndbg.model.graph import Graph, TensorRef
-from qnndbg.model.recording import Manifest, PassEvent, QnnGraph, Run
+from qnndbg.model.recording import Input, Manifest, PassEvent, QnnGraph, Run, RunnerName
 from qnndbg.model.result import Comparison
 from qnndbg.recording import schema
 from qnndbg.recording.blobs import Blobs
-
-SUFFIX = ".qnndbg"
 
 
 def open_recording(path: str | Path) -> Recording:
@@ -86,6 +84,24 @@ class Recording:
         found = [schema.decode(_read(p), Run, p.name) for p in sorted((self.folder / "runs").glob("*.json"))]
         return {run.id: run for run in found}
 
+    def run(self, runner: RunnerName, method: str = "forward", sample: int = 0) -> Run | None:
+        """The run of one runner for one sample of one method; None if there was none."""
+        return self.runs.get(Run(runner=runner, method=method, sample=sample).id)
+
+    def inputs(self, method: str = "forward", sample: int = 0) -> tuple[Input, ...]:
+        """The tensor inputs of one sample of one method, in flattened order."""
+        return tuple(i for i in self.manifest.inputs if (i.method, i.sample) == (method, sample))
+
+    @property
+    def methods(self) -> tuple[str, ...]:
+        """The methods, in the order of their export."""
+        return tuple(dict.fromkeys(i.method for i in self.manifest.inputs))
+
+    @property
+    def samples(self) -> tuple[tuple[str, int], ...]:
+        """Method and number of each sample."""
+        return tuple(dict.fromkeys((i.method, i.sample) for i in self.manifest.inputs))
+
     def tensor(self, ref: TensorRef) -> NDArray[np.generic]:
         """A stored tensor, mapped read-only; see :meth:`Blobs.get`."""
         return self._blobs.get(ref)
@@ -94,6 +110,13 @@ class Recording:
         """The comparison, if the recording got that far."""
         path = self.folder / "comparison.json"
         return schema.decode(_read(path), Comparison, path.name) if path.exists() else None
+
+    def first_graph(self, stage: str, method: str = "forward") -> Graph | None:
+        """The snapshot with which a stage began, if it was reached."""
+        for event in self.passes:
+            if (event.stage, event.method) == (stage, method) and event.after:
+                return self.graph(event.after)
+        return None
 
     def last_graph(self, stage: str, method: str = "forward", partition: int | None = None) -> Graph | None:
         """The snapshot with which a stage ended, if it was reached."""

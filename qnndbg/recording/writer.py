@@ -42,6 +42,11 @@ class Writer:
         self.manifest(new)
         return new
 
+    def add_notes(self, *notes: str) -> None:
+        """Add what a reader must know; what is noted already stays once."""
+        known = self.read_manifest().notes
+        self.update_manifest(notes=tuple(dict.fromkeys((*known, *notes))))
+
     def tensor(self, array: NDArray[np.generic], dtype: str | None = None) -> TensorRef:
         """Store a tensor; see :meth:`Blobs.put`."""
         return self._blobs.put(array, dtype)
@@ -50,10 +55,9 @@ class Writer:
         """Store a graph unless it is there; gives its digest."""
         data = schema.encode(graph)
         key = schema.digest(data)
-        path = self.folder / "graphs" / f"{key}.json.gz"
-        if not path.exists():
-            path.parent.mkdir(exist_ok=True)
-            schema.write_gzip(path, data)
+        name = f"graphs/{key}.json.gz"
+        if not (self.folder / name).exists():
+            self._write(name, schema.gzipped(data))
         return key
 
     def pass_event(self, event: PassEvent) -> None:

@@ -41,6 +41,7 @@ def json_report(
         "coverage": {**_fields(answer.coverage), "share": answer.coverage.share},
         "accuracy": _plain(manifest.accuracy),
         "inputs": _plain(manifest.inputs),
+        "methods": _plain(manifest.methods),
         "notes": _plain(manifest.notes),
         "passes": _passes(passes),
         "environment": _plain(manifest.environment),

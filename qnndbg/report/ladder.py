@@ -27,7 +27,7 @@ def ladder_table(ladder: tuple[Rung, ...], width: int, *, everything: bool) -> T
         everything: show every output.
     """
     outputs = _by_output(ladder)
-    shown = sorted(outputs, key=lambda output: quality(outputs[output][-1].against_eager))
+    shown = sorted(outputs, key=lambda key: quality(outputs[key][-1].against_eager))
     if not everything:
         shown = shown[:SHOWN_OUTPUTS]
     bar_width = min(max(width - FIXED_WIDTH, 10), WIDEST_BAR)
@@ -36,10 +36,10 @@ def ladder_table(ladder: tuple[Rung, ...], width: int, *, everything: bool) -> T
     table.add_column(justify="right", no_wrap=True)
     table.add_column(width=bar_width, no_wrap=True)
     table.add_column()
-    for output in sorted(shown):
+    for key in (key for key in outputs if key in shown):
         if len(outputs) > 1:
-            table.add_row(Text(f"output {output}", "dim"))
-        _add_output(table, outputs[output], bar_width)
+            table.add_row(Text(f"{key[0]} {key[1]}" if _methods(ladder) > 1 else f"output {key[1]}", "dim"))
+        _add_output(table, outputs[key], bar_width)
     if hidden := len(outputs) - len(shown):
         table.add_row(
             Text(f"{hidden} more", "dim"), "", Text("outputs that are closer to eager: --all", "dim")
@@ -47,11 +47,15 @@ def ladder_table(ladder: tuple[Rung, ...], width: int, *, everything: bool) -> T
     return table
 
 
-def _by_output(ladder: Iterable[Rung]) -> dict[int, list[Rung]]:
-    outputs: dict[int, list[Rung]] = {}
+def _by_output(ladder: Iterable[Rung]) -> dict[tuple[str, int], list[Rung]]:
+    outputs: dict[tuple[str, int], list[Rung]] = {}
     for rung in ladder:
-        outputs.setdefault(rung.output, []).append(rung)
+        outputs.setdefault((rung.method, rung.output), []).append(rung)
     return outputs
+
+
+def _methods(ladder: Iterable[Rung]) -> int:
+    return len({rung.method for rung in ladder})
 
 
 def _add_output(table: Table, rungs: list[Rung], bar_width: int) -> None:

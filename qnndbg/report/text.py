@@ -16,7 +16,16 @@ from rich.table import Table
 from rich.text import Text
 
 from qnndbg.analyze.verdict import empty_comparison
-from qnndbg.model.recording import Accuracy, Environment, Failure, Manifest, PassEvent, RunnerName
+from qnndbg.model.recording import (
+    Accuracy,
+    Environment,
+    Failure,
+    Fallback,
+    Manifest,
+    PassEvent,
+    RunnerName,
+    Stage,
+)
 from qnndbg.model.result import Comparison, Coverage, LayerResult, Verdict
 from qnndbg.report import units
 from qnndbg.report.ladder import ladder_table
@@ -117,6 +126,8 @@ def _context(
         yield "Accuracy", _accuracy(manifest.accuracy)
     if answer.coverage.total:
         yield "Coverage", _coverage(answer.coverage, answer.layers if everything else ())
+    if fallbacks := [fallback for method in manifest.methods for fallback in method.fallbacks]:
+        yield "On the CPU", _fallbacks(fallbacks)
     if passes:
         yield "Passes", _passes(passes, everything=everything)
     if notes := [*(f"{i.name}: {i.note}" for i in manifest.inputs if i.note), *manifest.notes]:
@@ -148,6 +159,15 @@ def _coverage(coverage: Coverage, layers: Iterable[LayerResult]) -> RenderableTy
     return Group(grid, *(Text(f"{layer.tensor}: {layer.reason}", "dim") for layer in missing))
 
 
+def _fallbacks(fallbacks: Iterable[Fallback]) -> RenderableType:
+    """Ops that the HTP does not run, with the reason, equal ones together."""
+    grid = Table.grid(padding=(0, 1, 0, 0))
+    grid.add_column(justify="right")
+    for (op, reason), count in Counter((f.op, f.reason) for f in fallbacks).items():
+        grid.add_row(Text(str(count), "yellow"), Text.assemble(op, (f"  {reason}", "dim")))
+    return grid
+
+
 def _passes(passes: tuple[PassEvent, ...], *, everything: bool) -> RenderableType:
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
     table.add_column("stage", no_wrap=True)
@@ -156,7 +176,8 @@ def _passes(passes: tuple[PassEvent, ...], *, everything: bool) -> RenderableTyp
     if everything:
         table.add_column("changed the graph")
     runs = [event for event in passes if event.name]
-    for stage in dict.fromkeys(event.stage for event in runs):
+    seen = {event.stage for event in runs}
+    for stage in (stage for stage in get_args(Stage) if stage in seen):
         events = [event for event in runs if event.stage == stage]
         changed = Counter(event.name for event in events if event.changed)
         claimed = sum(event.claimed_modified is True for event in events)

@@ -10,6 +10,19 @@ from pathlib import Path
 
 import pytest
 
+LOWER = """
+import sys
+import torch
+from executorch.backends.qualcomm.serialization.qc_schema import QcomChipset
+from executorch.backends.qualcomm.utils import utils
+
+specs = utils.generate_qnn_executorch_compiler_spec(
+    soc_model=QcomChipset.SM8650, backend_options=utils.generate_htp_compiler_spec(use_fp16=True)
+)
+utils.to_edge_transform_and_lower_to_qnn(torch.nn.ReLU(), (torch.ones(1, 4),), specs)
+sys.exit(sys.argv[1:] != ["--its", "arguments"])
+"""
+"""A script of the reader's."""
 README = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
 
 
@@ -21,10 +34,12 @@ def commands() -> list[list[str]]:
 
 @pytest.mark.emulator
 def test_the_commands_of_the_readme_work(tmp_path: Path) -> None:
+    (tmp_path / "lower.py").write_text(LOWER)
     verbs = []
     for arguments in commands():
         command = [sys.executable, "-m", "qnndbg", *arguments]
         done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
         assert done.returncode == 0, f"qnndbg {shlex.join(arguments)}\n{done.stderr}"
         verbs.append(arguments[0])
-    assert verbs == ["doctor", "record", "show", "show"]
+    assert verbs == ["doctor", "record", "show", "show", "record"]
+    assert {path.name for path in tmp_path.glob("*.qnndbg")} == {"digits.qnndbg", "lower.qnndbg"}

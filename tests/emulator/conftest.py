@@ -13,10 +13,12 @@ from pathlib import Path
 import pytest
 
 from qnndbg.pipeline.record import Request, record
-from qnndbg.recording.store import SUFFIX, Recording, open_recording
+from qnndbg.recording.place import SUFFIX
+from qnndbg.recording.store import Recording, open_recording
 
 ROOT = Path(__file__).parents[2]
 NETS = Path(__file__).with_name("nets.py")
+SCRIPTS = Path(__file__).with_name("scripts")
 
 Recorded = Callable[[str, str], Recording]
 Command = Callable[..., subprocess.CompletedProcess[str]]

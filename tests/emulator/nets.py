@@ -202,6 +202,75 @@ def refused() -> Made:
     return _seeded(WholeNorm, 1, 3, 6, 6)
 
 
+class State(nn.Module):
+    hidden: torch.Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(4, 4)
+        self.register_buffer("hidden", torch.full((1, 4), 0.5))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = torch.tanh(self.linear(x) + self.hidden)
+        self.hidden.copy_(x)
+        return x * 2.0
+
+
+def state() -> Made:
+    """A buffer that is read and written."""
+    return _seeded(State, 1, 4)
+
+
+class OddOutputs(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(4, 4)
+
+    def forward(self, x: torch.Tensor) -> tuple[object, ...]:
+        y = self.linear(x)
+        return y, None, y, x, 3, y + 1.0
+
+
+def odd_outputs() -> Made:
+    """The same tensor twice, an input, a number and None."""
+    return _seeded(OddOutputs, 1, 4)
+
+
+class Half(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(4, 4)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        logits: torch.Tensor = self.linear(x.float())
+        return logits
+
+
+def half() -> Made:
+    """An input of half floats, which no dump can hold."""
+    module, (x,) = _seeded(Half, 1, 4)
+    return module, (x.half(),)
+
+
+class Nested(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = nn.Conv2d(3, 3, 3, padding=1)
+        self.norm = nn.BatchNorm2d(3)
+        self.drop = nn.Dropout(0.5)
+
+    def forward(self, named: dict[str, torch.Tensor], listed: list[torch.Tensor]) -> dict[str, object]:
+        x = self.drop(self.norm(self.conv(named["x"])))
+        return {"sum": x + listed[0], "pair": (listed[1] * 2.0, None)}
+
+
+def nested() -> tuple[nn.Module, tuple[object, ...]]:
+    """A module in training mode of nested inputs and outputs, some of the inputs not contiguous."""
+    module, (x,) = _seeded(Nested, 1, 3, 4, 4)
+    listed = [x + 1.0, (x + 2.0).transpose(2, 3)]
+    return module.train(), ({"x": x.to(memory_format=torch.channels_last)}, listed)
+
+
 class Branch(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return x + 1.0 if x.sum() > 0 else x - 1.0

@@ -31,9 +31,13 @@ def net(name: str) -> str:
     ("target", "fact", "hint"),
     [
         ("none.py:net", "there is no file none.py", "give its path from the current folder"),
-        ("mixed", "'mixed' is not a target", "a target is file.py:factory, "),
+        ("mixed", "'mixed' is not a target", "file.py:factory, package.module:factory or example:NAME"),
         ("nets.py:none", "nets.py has no function 'none'", "bool_output, branches, channels_last"),
-        ("no.such:net", "there is no module 'no.such'", "a target is file.py:factory, "),
+        (
+            "no.such:net",
+            "there is no module 'no.such'",
+            "file.py:factory, package.module:factory or example:NAME",
+        ),
         ("example:none", "there is no example 'none'", "digits, rnet, silero"),
         ("nets.py:nonsense", "nonsense() returned int", "(module, inputs)"),
         ("nets.py:leaves", "the code under test ended its process: sys.exit(3)", "take that call out"),

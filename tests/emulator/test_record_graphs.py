@@ -72,13 +72,43 @@ def test_the_partitioned_program_is_the_quantised_module(recording: Recording) -
     check(recording, ("partition",), "quantized" if "quantized" in recording.runs else "eager")
 
 
+def test_every_snapshot_of_the_emitted_program_is_the_quantised_module(recording: Recording) -> None:
+    check(recording, ("executorch",), "quantized" if "quantized" in recording.runs else "eager")
+
+
+def test_every_snapshot_of_a_partition_gives_the_same(recording: Recording) -> None:
+    outer = recording.last_graph("partition")
+    assert outer is not None
+    given: dict[int, Sequence[Any]] = {}
+
+    def delegate(number: int, args: Sequence[Any]) -> Sequence[Any]:
+        given[number] = list(args)
+        return again(recording, recording.graph(recording.qnn[number].graph), args)
+
+    inputs = [tensor_from(recording, item.tensor) for item in recording.manifest.inputs]
+    with torch.no_grad():
+        evaluate(outer, inputs, lambda ref: tensor_from(recording, ref), call_partition=delegate)
+    assert sorted(given) == [graph.partition for graph in recording.qnn]
+    for graph in recording.qnn:
+        expected = again(recording, recording.graph(graph.graph), given[graph.partition])
+        digests = snapshots(recording, "preprocess", graph.partition)
+        assert digests
+        for digest, name in digests.items():
+            results = again(recording, recording.graph(digest), given[graph.partition])
+            assert len(results) == len(expected)
+            same = [torch.equal(a, b) for a, b in zip(results, expected, strict=True)]
+            assert all(same), f"partition {graph.partition} after {name}"
+
+
 def test_each_stage_begins_with_what_the_one_before_left(recording: Recording) -> None:
     reached = [stage for stage in get_args(Stage) if snapshots(recording, stage)]
     assert reached[-4:] == ["edge", "transform", "partition", "executorch"]
     for event, before in zip(recording.passes[1:], recording.passes, strict=False):
-        if event.name:
+        if event.before:
             assert (event.before, event.stage) == (before.after, before.stage)
-        assert event.changed <= (event.before != event.after)
+        else:  # a stage, or its second half, begins with what no pass made
+            assert event.name in {"", "convert_pt2e", "to_backend"}
+        assert event.changed <= (event.before not in {"", event.after})
 
 
 def test_no_state_of_a_run_leaks_into_the_next(recording: Recording) -> None:

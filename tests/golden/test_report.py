@@ -11,6 +11,7 @@ import pytest
 from msgspec.structs import replace
 from rich.console import Console
 
+from qnndbg.model.recording import Fallback, Method
 from qnndbg.report.as_json import json_report
 from qnndbg.report.text import print_report
 
@@ -54,6 +55,28 @@ def test_partitions_are_told_apart_where_there_are_several(mixed: Any) -> None:
     header = next(line for line in lines if line.startswith("  tensor"))
     row = next(line for line in lines if first.tensor in line)
     assert row[header.index("part") :].startswith("1 ")
+
+
+def test_ops_on_the_cpu_are_listed_with_their_reasons_equal_ones_together(mixed: Any) -> None:
+    kept = [
+        Fallback(node="relu", op="aten.relu.default", reason="on the caller's skip list"),
+        Fallback(node="topk", op="aten.topk.default", reason="the backend has no builder for it"),
+        Fallback(node="relu_1", op="aten.relu.default", reason="on the caller's skip list"),
+    ]
+    methods = (Method(name="small", fallbacks=tuple(kept[:2])), Method(name="large", fallbacks=(kept[2],)))
+    lines = printed((replace(mixed.manifest, methods=methods), mixed.comparison, ()), 80).splitlines()
+    start = next(i for i, line in enumerate(lines) if line.startswith("On the CPU"))
+    assert [line[13:].rstrip() for line in lines[start : start + 2]] == [
+        "2 aten.relu.default  on the caller's skip list",
+        "1 aten.topk.default  the backend has no builder for it",
+    ]
+
+
+def test_outputs_are_told_apart_by_their_methods(mixed: Any) -> None:
+    both = [replace(rung, method=name) for name in ("small", "large") for rung in mixed.comparison.ladder]
+    comparison = replace(mixed.comparison, ladder=tuple(both))
+    lines = [line.strip() for line in printed((mixed.manifest, comparison, ()), 80).splitlines()]
+    assert lines.index("small 0") < lines.index("large 0")
 
 
 def test_colour_adds_nothing_but_colour(mixed: Any) -> None:

@@ -65,7 +65,6 @@ def test_stored_graph_computes_what_the_quantised_module_does(store: Store, prec
         same(walk.results, called(module, x))
 
 
-@pytest.mark.xfail(strict=True, reason="an operator named without its overload loses its name in a snapshot")
 def test_stored_graph_of_weights_in_blocks_computes_what_the_module_does(store: Store) -> None:
     torch.manual_seed(0)
     x = torch.randn(1, 64, 4, 4)

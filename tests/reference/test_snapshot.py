@@ -78,7 +78,6 @@ def test_operators_of_the_edge_dialect_have_the_names_of_aten() -> None:
     assert [target_name(node.target) for node in calls] == ["aten.convolution.default", "aten.relu.default"]
 
 
-@pytest.mark.xfail(strict=True, reason="what a packet wraps is taken for its name")
 def test_operator_without_its_overload_has_its_name() -> None:
     assert target_name(torch.ops.aten.relu) == "aten.relu"
 

@@ -78,9 +78,12 @@ class Maker:
     def __init__(self, folder: Path, precision: str = "8a8w") -> None:
         self.writer = Writer(folder)
         self.writer.manifest(manifest(precision))
-        self.values: dict[RunnerName, list[Value]] = {"reference": [], "local": [], "htp-tapped": []}
+        self.values: dict[str, dict[RunnerName, list[Value]]] = {}
+        """Of each method."""
 
-    def partition(self, number: int, tensors: Sequence[Tensor], extra: Sequence[Node] = ()) -> None:
+    def partition(
+        self, number: int, tensors: Sequence[Tensor], extra: Sequence[Node] = (), method: str = "forward"
+    ) -> None:
         """Add a partition of these tensors, in whose graph there may be more nodes."""
         made = {t.made_by.name: t.made_by for t in tensors if t.made_by is not None}
         ops = [
@@ -91,16 +94,19 @@ class Maker:
         graph = self.writer.graph(Graph(nodes=(*made.values(), *extra), outputs=()))
         described = tuple(t.qnn() for t in tensors)
         self.writer.qnn_graph(
-            QnnGraph(method="forward", partition=number, graph=graph, ops=tuple(ops), tensors=described)
+            QnnGraph(method=method, partition=number, graph=graph, ops=tuple(ops), tensors=described)
         )
+        values = self.values.setdefault(method, {"reference": [], "local": [], "htp-tapped": []})
         for tensor in tensors:
             sides = (tensor.reference, tensor.local, tensor.htp)
-            for side, array in zip(self.values.values(), sides, strict=True):
+            for side, array in zip(values.values(), sides, strict=True):
                 if array is not None:
                     side.append(Value(name=tensor.name, partition=number, tensor=self.writer.tensor(array)))
 
     def compared(self, problems: dict[str, str] | None = None) -> Comparison:
         """Write the runs and compare them."""
-        for runner, values in self.values.items():
-            self.writer.run(Run(id=runner, runner=runner, values=tuple(values), problems=problems or {}))
+        for method, runs in self.values.items():
+            for runner, values in runs.items():
+                run = Run(runner=runner, method=method, values=tuple(values), problems=problems or {})
+                self.writer.run(run)
         return compare(open_recording(self.writer.folder))

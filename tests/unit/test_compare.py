@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from qnndbg.analyze.compare import compare
 from qnndbg.model.graph import Node, Origin, QuantParams, Ref, TensorSpec
+from qnndbg.model.recording import Fallback, Method
 from qnndbg.model.result import Coverage, ErrorMetrics, LayerResult
 from qnndbg.recording.store import open_recording
 from tests.unit.recordings import F32, HALF, Maker, Tensor, node, raw, real
@@ -307,6 +308,22 @@ def test_without_a_tap_nothing_is_compared_and_nothing_is_clean(maker: Maker) ->
     assert [layer.reason for layer in comparison.layers] == [reason, "weight: held, not computed"]
     assert (comparison.coverage.compared, comparison.coverage.share) == (0, 0.0)
     assert comparison.verdict.kind == "incomplete"
+
+
+def test_tensors_of_one_name_in_two_methods_are_kept_apart(maker: Maker) -> None:
+    for method, off in (("small", 0.0), ("large", 2.0)):
+        relu = Tensor(name="relu@0", made_by=node("relu"), htp=RAW, reference=EXACT + np.float32(off))
+        maker.partition(0, [relu], method=method)
+    layers = {layer.method: layer.accumulated for layer in maker.compared().layers}
+    assert {method: e and e.max_lsb for method, e in layers.items()} == {"large": 4.0, "small": 0.0}
+
+
+def test_program_without_a_delegate_says_so(maker: Maker) -> None:
+    kept = Fallback(node="relu", op="aten.relu.default", reason="on the caller's skip list")
+    maker.writer.update_manifest(methods=(Method(name="forward", fallbacks=(kept,)),))
+    comparison = maker.compared()
+    assert comparison.verdict.text.startswith("incomplete: nothing was delegated")
+    assert (comparison.layers, comparison.coverage.total) == ((), 0)
 
 
 def test_recording_that_ended_before_any_run(maker: Maker) -> None:

@@ -7,11 +7,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from qnndbg.analyze.ladder import RUNGS, climb
 from qnndbg.errors import RecordingError
 from qnndbg.model.graph import TensorRef
-from qnndbg.model.recording import Run, RunnerName
+from qnndbg.model.recording import Input, Run, RunnerName
 from qnndbg.model.result import MAX_SQNR_DB, Rung
 from qnndbg.recording.store import open_recording
 from qnndbg.recording.writer import Writer
@@ -19,21 +20,21 @@ from tests.unit.recordings import manifest
 
 EAGER = np.array([3.0, -4.0, 12.0], np.float32)
 """Its squares sum up to 13²."""
+MISSING = TensorRef("0" * 32, "float32", (3,))
 
 
 @pytest.fixture
 def writer(tmp_path: Path) -> Writer:
     writer = Writer(tmp_path)
-    writer.manifest(manifest("16a8w"))
+    writer.manifest(manifest("16a8w", inputs=(Input(name="input 0", tensor=MISSING),)))
     return writer
 
 
 def climbed(writer: Writer, *runs: tuple[RunnerName, tuple[np.ndarray | None, ...]]) -> tuple[Rung, ...]:
     for runner, results in runs:
         refs = tuple(None if r is None else writer.tensor(r) for r in results)
-        writer.run(Run(id=runner, runner=runner, results=refs))
-    recording = open_recording(writer.folder)
-    return climb(recording, recording.runs)
+        writer.run(Run(runner=runner, results=refs))
+    return climb(open_recording(writer.folder))
 
 
 def decibels(rung: Rung) -> tuple[float | None, float | None]:
@@ -113,25 +114,44 @@ def test_integers_and_bools_are_outputs_too(writer: Writer) -> None:
     assert [e.max_abs if e else None for e in errors] == [2**40 - 2**31, 1.0]
 
 
-@pytest.mark.xfail(strict=True, reason="the bits of a bfloat16 are taken for its value")
 def test_bfloat16_is_measured_by_its_value(writer: Writer) -> None:
     bits = (EAGER.view(np.uint32) >> 16).astype(np.uint16)  # 3, -4 and 12 are exact in bfloat16
-    runs = {
-        "eager": Run(id="eager", runner="eager", results=(writer.tensor(bits, "bfloat16"),)),
-        "htp": Run(id="htp", runner="htp", results=(writer.tensor(EAGER),)),
-    }
-    (_, htp) = climb(open_recording(writer.folder), runs)
+    writer.run(Run(runner="eager", results=(writer.tensor(bits, "bfloat16"),)))
+    (_, htp) = climbed(writer, ("htp", (EAGER,)))
     assert decibels(htp) == (MAX_SQNR_DB, MAX_SQNR_DB)
 
 
-@pytest.mark.xfail(strict=True, raises=ValueError, reason="a complex output ends the whole comparison")
 def test_output_that_has_no_metric_is_data(writer: Writer) -> None:
     complex_output = EAGER.astype(np.complex64)
     rungs = climbed(writer, ("eager", (complex_output,)), ("htp", (complex_output,)))
     assert decibels(rungs[1]) == (None, None)
 
 
+def test_each_method_has_a_ladder_of_its_own_and_further_samples_have_none(writer: Writer) -> None:
+    for method in ("small", "large"):
+        page = writer.read_manifest()
+        writer.manifest(replace(page, inputs=(*page.inputs, replace(page.inputs[0], method=method))))
+    offsets: dict[RunnerName, float] = {"eager": 0.0, "htp": 13.0}
+    for runner, off in offsets.items():
+        for method, sample in (("large", 0), ("small", 0), ("small", 1)):
+            value = EAGER + np.array([off if method == "large" else 0, sample, 0], np.float32)
+            run = Run(runner=runner, method=method, sample=sample, results=(writer.tensor(value),))
+            writer.run(run)
+    rungs = climb(open_recording(writer.folder))
+    assert [(r.method, r.name, decibels(r)[0]) for r in rungs] == [
+        ("small", "eager", MAX_SQNR_DB),
+        ("small", "htp", MAX_SQNR_DB),
+        ("large", "eager", MAX_SQNR_DB),
+        ("large", "htp", 0.0),
+    ]
+
+
+def test_output_that_is_no_tensor_anywhere_is_none_to_measure(writer: Writer) -> None:
+    rungs = climbed(writer, ("eager", (None, EAGER, None)), ("edge", (None, EAGER)), ("htp", (None, EAGER)))
+    assert [(r.name, r.output) for r in rungs] == [("eager", 1), ("edge", 1), ("htp", 1)]
+
+
 def test_missing_tensor_is_a_broken_recording(writer: Writer) -> None:
-    run = Run(id="eager", runner="eager", results=(TensorRef("0" * 32, "float32", (3,)),))
-    with pytest.raises(RecordingError):
-        climb(open_recording(writer.folder), {"eager": run})
+    writer.run(Run(runner="eager", results=(MISSING,)))
+    with pytest.raises(RecordingError, match=MISSING.digest):
+        climb(open_recording(writer.folder))

@@ -6,9 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from qnndbg.cli.main import main
+from qnndbg.cli.record import split
 from qnndbg.errors import SdkError, UsageError
 from qnndbg.model.recording import Failure
-from qnndbg.pipeline.record import Request, check_target, default_output, record
+from qnndbg.pipeline.record import Request, check_target, default_output, record, record_script
 from qnndbg.recording.writer import Writer
 from tests.unit.recordings import manifest
 
@@ -70,7 +72,54 @@ def test_script_that_is_not_there(here: Path, target: str) -> None:
     ],
 )
 def test_recording_is_named_after_target_and_precision(target: str, precision: str, output: str) -> None:
-    assert default_output(target, precision) == Path(output)
+    assert default_output(Request(target=target, precision=precision)) == Path(output)
+
+
+@pytest.mark.parametrize("script", ["lower.py", "some/where/lower.py"])
+def test_recording_of_a_script_is_named_after_it(script: str) -> None:
+    assert default_output(Request(target=script, arguments=("--out", "x"))) == Path("lower.qnndbg")
+
+
+@pytest.mark.parametrize(
+    ("line", "ours", "script"),
+    [
+        ("record a.py", "record a.py", ""),
+        ("record a.py x -o y --force", "record a.py", "x -o y --force"),
+        ("record -o out -q a.py --sdk s", "record -o out -q a.py", "--sdk s"),
+        ("record -o a.py b.py c.py", "record -o a.py b.py", "c.py"),
+        ("record --output=o.qnndbg --sdk s a.py a.py", "record --output=o.qnndbg --sdk s a.py", "a.py"),
+        ("record a.py -- x", "record a.py", "-- x"),
+        ("record a.py:make -o b", "record a.py:make -o b", ""),
+        ("record example:digits --precision 8a8w", "record example:digits --precision 8a8w", ""),
+        ("record --precision 8a8w a.py:make -q", "record --precision 8a8w a.py:make -q", ""),
+        ("record", "record", ""),
+        ("record -q", "record -q", ""),
+    ],
+)
+def test_what_stands_behind_a_script_is_the_scripts(line: str, ours: str, script: str) -> None:
+    taken, arguments = split(line.split())
+    assert (list(taken), list(arguments)) == (ours.split(), script.split())
+
+
+def test_script_that_is_not_there_is_refused(here: Path) -> None:
+    (here / "folder.py").mkdir()
+    before = listing(here)
+    for script in ("missing.py", "folder.py"):
+        with pytest.raises(UsageError, match=f"there is no file {script}"):
+            record_script(Request(target=script, arguments=(), sdk="no-sdk"), lambda _event: None)
+    with pytest.raises(SdkError, match="no-sdk"):
+        record_script(Request(target="net.py", arguments=(), sdk="no-sdk"), lambda _event: None)
+    assert listing(here) == before
+
+
+@pytest.mark.parametrize("option", ["--precision", "--soc"])
+def test_script_says_itself_what_it_lowers_to(
+    here: Path, option: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = listing(here)
+    assert main(["record", option, "8a8w", "net.py", option, "fp16"]) == 2
+    assert "a script says itself which precision and SoC it lowers to" in capsys.readouterr().err
+    assert listing(here) == before
 
 
 @pytest.mark.parametrize("output", [None, "new", "new.qnndbg", "deep/down/new", "dotted.name"])
@@ -135,7 +184,6 @@ def test_what_is_no_recording_is_never_replaced(here: Path, force: bool, folder:
     assert listing(here) == before
 
 
-@pytest.mark.xfail(strict=True, raises=ValueError, reason="a suffix is added to a name that is empty")
 @pytest.mark.parametrize("output", [".", "/"])
 def test_place_without_a_name_of_its_own_is_refused(output: str) -> None:
     with pytest.raises(UsageError):

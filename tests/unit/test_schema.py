@@ -7,7 +7,6 @@ import hashlib
 import json
 import math
 import tracemalloc
-import zlib
 from pathlib import Path
 
 import msgspec
@@ -159,7 +158,7 @@ def test_what_is_no_graph_is_refused(data: bytes) -> None:
 def test_packed_files_are_equal_for_equal_data(tmp_path: Path) -> None:
     paths = tmp_path / "one.json.gz", tmp_path / "other name.json.gz"
     for path in paths:
-        schema.write_gzip(path, b"data " * 100)
+        path.write_bytes(schema.gzipped(b"data " * 100))
     assert paths[0].read_bytes() == paths[1].read_bytes()
     assert paths[0].read_bytes()[4:8] == bytes(4)  # where gzip keeps the time
     assert gzip.decompress(paths[0].read_bytes()) == schema.read_gzip(paths[0]) == b"data " * 100
@@ -169,7 +168,7 @@ def test_packed_file_that_unpacks_to_too_much_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "bomb.json.gz"
-    schema.write_gzip(path, bytes(1000))
+    path.write_bytes(schema.gzipped(bytes(1000)))
     monkeypatch.setattr(schema, "MAX_JSON_BYTES", 1000)
     assert schema.read_gzip(path) == bytes(1000)
     monkeypatch.setattr(schema, "MAX_JSON_BYTES", 999)
@@ -179,7 +178,7 @@ def test_packed_file_that_unpacks_to_too_much_is_refused(
 
 def test_bomb_is_not_unpacked_as_a_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "bomb.json.gz"
-    schema.write_gzip(path, bytes(32 << 20))
+    path.write_bytes(schema.gzipped(bytes(32 << 20)))
     monkeypatch.setattr(schema, "MAX_JSON_BYTES", 1000)
     tracemalloc.start()
     with pytest.raises(RecordingError):
@@ -210,7 +209,6 @@ def test_packed_file_cut_off_anywhere_is_refused(tmp_path: Path) -> None:
             schema.read_gzip(path)
 
 
-@pytest.mark.xfail(strict=True, raises=zlib.error, reason="zlib.error is let through")
 def test_packed_file_with_a_flipped_bit_is_refused_or_unharmed(tmp_path: Path) -> None:
     path = tmp_path / "graph.json.gz"
     whole = json.dumps(

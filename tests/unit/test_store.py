@@ -8,10 +8,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from qnndbg.errors import RecordingError, SchemaError
-from qnndbg.model.graph import Graph, Node, Output, Ref, Seq
-from qnndbg.model.recording import PassEvent, QnnGraph, Run, Stage
+from qnndbg.model.graph import Graph, Node, Output, Ref, Seq, TensorRef
+from qnndbg.model.recording import Input, PassEvent, QnnGraph, Run, Stage
 from qnndbg.recording import schema
 from qnndbg.recording.store import Recording, open_recording
 from qnndbg.recording.writer import Writer
@@ -45,7 +46,7 @@ def folder(tmp_path: Path) -> Path:
     for partition in (10, 2, 0):
         writer.qnn_graph(QnnGraph(method="forward", partition=partition, graph=first, ops=(), tensors=()))
     writer.qnn_graph(QnnGraph(method="encode", partition=3, graph=second, ops=(), tensors=()))
-    writer.run(Run(id="eager", runner="eager", results=(writer.tensor(np.arange(3.0)), None)))
+    writer.run(Run(runner="eager", results=(writer.tensor(np.arange(3.0)), None)))
     return writer.folder
 
 
@@ -78,6 +79,47 @@ def test_last_graph_of_a_stage_that_was_not_reached(folder: Path) -> None:
     assert recording.last_graph("partition") is None
     assert recording.last_graph("preprocess") is None
     assert recording.last_graph("export", method="encode") is None
+
+
+def test_first_graph_of_a_stage(folder: Path) -> None:
+    recording = open_recording(folder)
+    assert recording.first_graph("export") == graph("first")
+    assert recording.first_graph("preprocess") == graph("first")
+    assert (recording.first_graph("partition"), recording.first_graph("export", "encode")) == (None, None)
+
+
+def given(name: str, method: str = "forward", sample: int = 0) -> Input:
+    return Input(name=name, tensor=TensorRef("0" * 32, "float32", (3,)), method=method, sample=sample)
+
+
+def test_inputs_are_those_of_one_sample_of_one_method(tmp_path: Path) -> None:
+    inputs = (
+        *(given("input 0", "encode"), given("input 1", "encode")),
+        *(given("input 0"), given("input 0", sample=1)),
+    )
+    Writer(tmp_path).manifest(replace(MANIFEST, inputs=inputs))
+    recording = open_recording(tmp_path)
+    assert recording.methods == ("encode", "forward")
+    assert recording.samples == (("encode", 0), ("forward", 0), ("forward", 1))
+    assert recording.inputs("encode") == inputs[:2]
+    assert (recording.inputs(), recording.inputs(sample=1)) == (inputs[2:3], inputs[3:])
+    assert recording.inputs("decode") == recording.inputs("encode", 1) == ()
+
+
+def test_runs_are_told_apart_by_method_and_sample(folder: Path) -> None:
+    writer = Writer(folder)
+    runs = [
+        Run(runner="htp", method=method, sample=sample, problems={"n": f"{method}{sample}"})
+        for method in ("forward", "encode")
+        for sample in (0, 1)
+    ]
+    for run in runs:
+        writer.run(run)
+    recording = open_recording(folder)
+    assert sorted(recording.runs) == ["eager", "htp", "htp.encode.0", "htp.encode.1", "htp.forward.1"]
+    assert [recording.run("htp", run.method, run.sample) for run in runs] == runs
+    assert recording.run("htp") == runs[0]
+    assert (recording.run("htp", "decode"), recording.run("edge")) == (None, None)
 
 
 def test_reading_changes_nothing(folder: Path) -> None:
@@ -184,9 +226,8 @@ def test_arguments_nested_too_deeply_are_refused(folder: Path) -> None:
     recording = open_recording(folder)
     digest = recording.passes[0].after
     deep = b'["seq",[' * 50_000 + b"]]" * 50_000
-    schema.write_gzip(
-        folder / "graphs" / f"{digest}.json.gz", b'{"nodes":[],"outputs":[{"value":' + deep + b"}]}"
-    )
+    packed = schema.gzipped(b'{"nodes":[],"outputs":[{"value":' + deep + b"}]}")
+    (folder / "graphs" / f"{digest}.json.gz").write_bytes(packed)
     with pytest.raises(RecordingError, match="does not hold"):
         recording.graph(digest)
 

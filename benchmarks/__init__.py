@@ -1,0 +1,1 @@
+"""Measurements of what qnndbg costs; not part of the package."""

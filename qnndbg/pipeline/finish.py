@@ -1,0 +1,114 @@
+"""Completes the recording of a lowering: inputs, programs, and what the final program looks like."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Mapping, Sequence
+
+import torch
+from msgspec.structs import replace
+
+from qnndbg.capture.lowering import Lowering
+from qnndbg.capture.ports import methods_of
+from qnndbg.capture.precision import precision_of, soc_of
+from qnndbg.capture.session import Session
+from qnndbg.capture.tensors import array_from_tensor
+from qnndbg.model.recording import Failure, Input, Method
+from qnndbg.pipeline.calls import contiguous, first_line, flatten
+from qnndbg.pipeline.jobs import MEASURES, Lowered, Samples
+from qnndbg.recording.writer import Writer
+
+Inputs = tuple[object, ...]
+
+
+def tapped_name(method: str) -> str:
+    """The name of the program that dumps a method's intermediates."""
+    return "htp-tapped" if method == "forward" else f"htp-tapped.{method}"
+
+
+def finish(
+    session: Session,
+    lowering: Lowering,
+    writer: Writer,
+    further: Mapping[str, Sequence[Inputs]],
+    samples: Samples | None = None,
+) -> Lowered:
+    """Write all that the measurements need, and say which can be made.
+
+    Args:
+        session: still instrumented.
+        lowering: one of its own that delegated.
+        writer: of its recording.
+        further: method to inputs beside those with which it was exported.
+        samples: labelled samples, for an accuracy.
+    """
+    manifest = writer.read_manifest()
+    inputs: list[Input] = []
+    for method, first in lowering.inputs.items():
+        for sample, values in enumerate((first, *further.get(method, ()))):
+            inputs += stored_inputs(writer, values, method, sample)
+    writer.update_manifest(inputs=tuple(inputs))
+    try:
+        writer.program("htp", lowering.program())
+    except Exception as error:  # noqa: BLE001 whatever ExecuTorch raises while it emits a program
+        failure = Failure(step="lower", error=f"the program cannot be emitted: {first_line(error)}")
+        writer.update_manifest(failure=failure)
+        return Lowered(folder=str(writer.folder.absolute()), steps=())
+    notes = [note for method in lowering.edge_programs if (note := _tap(session, lowering, writer, method))]
+    if lowering.shares_weights:
+        notes.append("methods share weights, which the HTP emulator cannot execute: there is no rung htp")
+    writer.add_notes(*notes)
+    writer.update_manifest(
+        methods=tuple(_with_delegation(lowering, method) for method in methods_of(lowering.emitted)),
+        precision=manifest.precision or precision_of(lowering),
+        soc=manifest.soc or soc_of(lowering),
+        op_packages=lowering.op_packages,
+    )
+    steps = MEASURES if not lowering.shares_weights else tuple(s for s in MEASURES if s != "htp")
+    return Lowered(folder=str(writer.folder.absolute()), samples=samples, steps=steps)
+
+
+def not_delegated(lowering: Lowering) -> Failure:
+    """Why a lowering in somebody's own code has nothing to measure."""
+    failed = lowering.recorder.failed
+    what = "the code never delegated to QNN"
+    if failed is not None:
+        what = f"the pass {failed.name} failed: {failed.error}"
+    elif lowering.edge_programs:
+        what = f"delegation failed in the stage {lowering.recorder.latest}"
+    return Failure(step="lower", error=what, hint="what the code itself printed says more")
+
+
+def stored_inputs(writer: Writer, values: Inputs, method: str = "forward", sample: int = 0) -> list[Input]:
+    """Store one sample, made contiguous, with a note of what was done to it."""
+    clean, fixed = contiguous(values)
+    return [
+        Input(
+            name=f"input {i}",
+            tensor=writer.tensor(*array_from_tensor(value)),
+            note=fixed.get(i, ""),
+            method=method,
+            sample=sample,
+        )
+        for i, value in enumerate(flatten(clean))
+        if isinstance(value, torch.Tensor)
+    ]
+
+
+def _tap(session: Session, lowering: Lowering, writer: Writer, method: str) -> str:
+    """Build a method with the dump; gives a note if that fails."""
+    try:
+        writer.program(tapped_name(method), session.tapped_program(lowering, method))
+    except Exception as error:  # noqa: BLE001 whatever the backend raises, the production build stands
+        traceback.print_exc()
+        return (
+            f"no layer of {method} could be compared: building it with the dump failed: {first_line(error)}"
+        )
+    return ""
+
+
+def _with_delegation(lowering: Lowering, method: Method) -> Method:
+    delegation = lowering.delegations.get(method.name)
+    if delegation is None:
+        return method
+    return replace(method, partitions=delegation.partitions, fallbacks=delegation.fallbacks)

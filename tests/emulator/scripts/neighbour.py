@@ -1,0 +1,5 @@
+"""What a script imports from its own folder."""
+
+from __future__ import annotations
+
+WORD = "neighbour"

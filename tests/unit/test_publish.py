@@ -1,0 +1,147 @@
+"""What becomes of a recording when its making ends, well or not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from qnndbg.errors import LoweringError, SdkError, UsageError
+from qnndbg.model.recording import Failure, Manifest
+from qnndbg.pipeline.publish import begin, free_place, keep, publish, shown_target
+from qnndbg.recording.place import partial
+from qnndbg.recording.store import open_recording
+from qnndbg.recording.writer import Writer
+from tests.unit.recordings import manifest
+
+PLACE = Path("net.qnndbg")
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def begun(*, complete: bool = False) -> Writer:
+    writer = begin(PLACE, manifest(complete=complete))
+    writer.program("htp", b"new")
+    return writer
+
+
+def old() -> Manifest:
+    """A complete recording in the same place."""
+    Writer(PLACE).program("htp", b"old")
+    Writer(PLACE).manifest(manifest("8a8w", complete=True))
+    return open_recording(PLACE).manifest
+
+
+def names() -> list[str]:
+    return sorted(path.name for path in Path().iterdir())
+
+
+def program(place: Path) -> bytes:
+    return (place / "programs" / "htp.pte").read_bytes()
+
+
+def test_a_recording_begins_afresh_and_out_of_sight() -> None:
+    begun().log("worker").write_text("of a try that was killed")
+    writer = begin(PLACE, manifest())
+    assert names() == [".net.qnndbg.partial"]
+    assert [path.name for path in writer.folder.iterdir()] == ["manifest.json"]
+
+
+def test_a_finished_recording_takes_its_place_and_that_of_an_older_one() -> None:
+    begun()
+    assert publish(PLACE).folder == PLACE
+    begun(complete=True)
+    assert names() == [".net.qnndbg.partial", "net.qnndbg"]
+    assert publish(PLACE).manifest.complete
+    assert names() == ["net.qnndbg"]
+
+
+def test_a_failure_is_kept_with_what_it_says() -> None:
+    begun()
+    error = keep(PLACE, "lower", LoweringError("it does not lower", "change it"))
+    assert isinstance(error, LoweringError)
+    assert (error.fact, error.hint) == (
+        "it does not lower",
+        "change it; what was captured: qnndbg show net.qnndbg",
+    )
+    failure = Failure(step="lower", error="it does not lower", hint="change it", exit_code=4)
+    recording = open_recording(PLACE)
+    assert (recording.manifest.failure, recording.manifest.complete) == (failure, False)
+    assert (names(), program(PLACE)) == (["net.qnndbg"], b"new")
+
+
+def test_a_failure_takes_the_place_of_a_failure_and_not_of_an_answer() -> None:
+    kept = old()
+    for _ in range(2):
+        begun()
+        error = keep(PLACE, "lower", SdkError("no"))
+        assert isinstance(error, SdkError)
+        assert error.hint.endswith("qnndbg show net-failed.qnndbg")
+        assert names() == ["net-failed.qnndbg", "net.qnndbg"]
+    assert (open_recording(PLACE).manifest, program(PLACE)) == (kept, b"old")
+
+
+def test_hints_lead_to_where_the_recording_is_now(here: Path) -> None:
+    writer = begun()
+    hint = f"see {writer.log('worker').absolute()} and {writer.log('worker')}"
+    error = keep(PLACE, "lower", LoweringError("no", hint))
+    assert isinstance(error, LoweringError)
+    assert error.hint.startswith("see net.qnndbg/logs/worker.log and net.qnndbg/logs/worker.log; ")
+    failure = open_recording(PLACE).manifest.failure
+    assert failure is not None
+    assert failure.hint == "see logs/worker.log and logs/worker.log"
+
+
+def test_what_qnn_said_is_part_of_the_fact() -> None:
+    said = '[ERROR] [Qnn ExecuTorch]:  <E> "aten_permute_0" rank 6 is too large\n'
+    begun().log("worker").write_text(said)
+    error = keep(PLACE, "lower", LoweringError("lowering failed"))
+    assert isinstance(error, LoweringError)
+    assert error.fact == 'lowering failed; QNN says: "aten_permute_0" rank 6 is too large'
+
+
+def test_an_interruption_is_kept_and_stays_one() -> None:
+    begun()
+    error = keep(PLACE, "lower", KeyboardInterrupt())
+    assert isinstance(error, KeyboardInterrupt)
+    assert str(error) == "what was captured: qnndbg show net.qnndbg"
+    assert open_recording(PLACE).manifest.failure == Failure(step="lower", error="interrupted", exit_code=130)
+
+
+def test_an_exception_of_the_callers_own_goes_through() -> None:
+    begun()
+    error = ValueError("theirs")
+    assert keep(PLACE, "lower", error) is error
+    failure = open_recording(PLACE).manifest.failure
+    assert failure is not None
+    assert failure.error == "ValueError: theirs"
+
+
+def test_a_link_is_not_replaced() -> None:
+    old()
+    Path("link.qnndbg").symlink_to(PLACE, target_is_directory=True)
+    with pytest.raises(UsageError, match="is a link"):
+        free_place(Path("link"), force=True)
+
+
+def test_a_place_that_is_free_may_be_deep_down() -> None:
+    assert free_place(Path("a/b/net"), force=False) == Path("a/b/net.qnndbg")
+    begin(Path("a/b/net.qnndbg"), manifest())
+    assert partial(Path("a/b/net.qnndbg")).is_dir()
+
+
+@pytest.mark.parametrize(
+    ("target", "shown"),
+    [
+        ("/home/me/net.py:make", "net.py:make"),
+        ("../lower.py", "lower.py"),
+        ("package.module:make", "package.module:make"),
+        ("example:digits", "example:digits"),
+    ],
+)
+def test_targets_are_shown_without_folders(target: str, shown: str) -> None:
+    assert shown_target(target) == shown

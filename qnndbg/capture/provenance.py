@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterator, Sequence
+from difflib import SequenceMatcher
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -23,6 +24,7 @@ _FRAME = re.compile(r'File "([^"]+)", line (\d+)')
 _TORCH = f"{Path(torch.__file__).parent}/"
 QUANTISER = "convert_pt2e"
 _QUANTISER_OPS = ("quantized_decomposed.", "torchao.")
+_NO_OPS = frozenset({"placeholder", "get_attr", "output"})
 
 
 Roots = tuple[str, ...]
@@ -32,24 +34,32 @@ Roots = tuple[str, ...]
 class Line(NamedTuple):
     """What is known of one node."""
 
-    roots: Roots
+    ancestors: tuple[str, ...]
+    """Nodes of the exported graph that it descends from."""
     created_by: str
     """The pass that made it; empty if the user's model did."""
+    trace: str = ""
+    """Stack trace of the op that it stands for, if it has none itself."""
+
+
+Key = tuple[str, Roots]
+"""Operator and roots: what a node and its copy in a traced graph have in common."""
 
 
 class Lineage:
     """The lineage of every node of one method's graph, or of one partition's, as it is now.
 
-    ``from_node`` chains end at nodes of the trace, before torch.export named them; the exported nodes with
-    the same ends are what is shown as ancestors.
+    ``from_node`` chains end at nodes of the trace, before torch.export named them; a node that a pass made
+    descends from the exported nodes with the same ends.
     """
 
     def __init__(self) -> None:
         self._lines: dict[str, Line] = {}
-        self._targets: dict[str, object] = {}
         self._nodes: dict[torch.fx.Node, str] = {}
-        # Quantiser and op share their roots, so they are told apart by a flag.
-        self._exported: dict[tuple[Roots, bool], tuple[str, ...]] = {}
+        self._keys: list[tuple[Key, str]] = []
+        """Key and name of each node, in order."""
+        self._exported: dict[Roots, list[tuple[str, str]]] = {}
+        """Roots to name and operator of the exported nodes that have them."""
         # The same few over and over, and slow to work out.
         self._sources: dict[str | None, str] = {None: ""}
         self._files: dict[str, str] = {}
@@ -58,19 +68,20 @@ class Lineage:
     def fork(self) -> Lineage:
         """A lineage that goes its own way from here, as that of a partition does."""
         fork = Lineage()
-        fork._lines, fork._targets, fork._exported = dict(self._lines), dict(self._targets), self._exported
+        fork._lines, fork._keys, fork._exported = dict(self._lines), list(self._keys), self._exported
         fork._sources, fork._files, fork._modules = self._sources, self._files, self._modules
         return fork
 
     def begin(self, graph: torch.fx.Graph) -> None:
         """Take the nodes of a graph that torch.export made for the ancestors of all that follows."""
         self._exported = {}
+        self._lines = {}
         for node in graph.nodes:
-            if node.op not in {"placeholder", "output", "get_attr"}:
-                key = _roots_of(node) or (node.name,), _is_quantiser_op(node)
-                self._exported[key] = (*self._exported.get(key, ()), node.name)
-        self._nodes, self._targets = {}, {}
-        self._lines = {node.name: _first_line(node) for node in graph.nodes}
+            target = target_name(node.target)
+            by_quantiser = target.startswith(_QUANTISER_OPS)
+            self._lines[node.name] = Line((node.name,), QUANTISER if by_quantiser else "")
+            if node.op not in _NO_OPS:
+                self._exported.setdefault(_roots_of(node) or (node.name,), []).append((node.name, target))
         self._remember(graph)
 
     def update(self, graph: torch.fx.Graph, maker: str) -> None:
@@ -81,12 +92,92 @@ class Lineage:
             maker: the pass, or empty where no pass was at work.
         """
         nodes = {node: node.name for node in graph.nodes}
-        if nodes != self._nodes or list(nodes) != list(self._nodes):
-            known: dict[tuple[str, Roots], Line] = {}
-            for name, line in self._lines.items():
-                known.setdefault((self._target(name), line.roots), line)
-            self._lines = {node.name: self._line(node, maker, known) for node in graph.nodes}
+        if nodes == self._nodes and list(nodes) == list(self._nodes):
+            return
+        before = dict(self._lines)
+        if any(node in self._nodes for node in nodes):  # changed in place
+            copies = {node: self._nodes[node] for node in nodes if node in self._nodes}
+        else:  # traced anew
+            copies = self._aligned(graph)
+        kept = set(copies.values())
+        gone = {key[1]: before[name] for key, name in self._keys if key[1] and name not in kept}
+        filled = self._filled(copies, list(nodes), before)
+        self._lines = {
+            node.name: before[copies[node]]
+            if node in copies
+            else self._new(node, maker, gone, filled.get(node))
+            for node in nodes
+        }
         self._remember(graph)
+
+    def _aligned(self, graph: torch.fx.Graph) -> dict[torch.fx.Node, str]:
+        """Each node of a traced graph that is the copy of one before, and the name of that.
+
+        Names are no evidence, as tracing counts them anew. Both graphs list what they have in common in the
+        same order, and nodes with roots hold those without in their places.
+        """
+        nodes = list(graph.nodes)
+        old, new = [key for key, _ in self._keys], [_key(node) for node in nodes]
+        blocks = SequenceMatcher(None, old, new, autojunk=False).get_matching_blocks()
+        copies = {
+            nodes[block.b + i]: self._keys[block.a + i][1] for block in blocks for i in range(block.size)
+        }
+        taken = set(copies.values())
+        moved = {key: name for key, name in reversed(self._keys) if key[1] and name not in taken}
+        for node, key in zip(nodes, new, strict=True):
+            if node not in copies and key in moved:
+                copies[node] = moved[key]
+        return copies
+
+    def _filled(
+        self, copies: dict[torch.fx.Node, str], nodes: list[torch.fx.Node], before: dict[str, Line]
+    ) -> dict[torch.fx.Node, Line]:
+        """New nodes that stand where an op stood that is gone, and the line of that op."""
+        kept = set(copies.values())
+        traces = {name: node.meta.get("stack_trace") for node, name in self._nodes.items()}
+        gaps: dict[str, Line] = {}
+        last = ""
+        for key, name in self._keys:
+            if name in kept:
+                last = name
+            elif key[0] not in _NO_OPS:
+                line = before[name]
+                gaps.setdefault(last, line._replace(trace=line.trace or traces.get(name) or ""))
+        filled, last = {}, ""
+        for node in nodes:
+            if node in copies:
+                last = copies[node]
+            elif last in gaps and node.op not in _NO_OPS:
+                filled[node] = gaps[last]
+        return filled
+
+    def _new(self, node: torch.fx.Node, maker: str, gone: dict[Roots, Line], stood: Line | None) -> Line:
+        """The line of a node that was not there before.
+
+        One that came in the place of another is a part of it; one that came beside it was invented.
+        """
+        roots = _roots_of(node)
+        related = self._exported.get(roots, [])
+        target = target_name(node.target)
+        quantiser = target.startswith(_QUANTISER_OPS)
+        same_side = [(n, t) for n, t in related if t.startswith(_QUANTISER_OPS) == quantiser]
+        same_op = [name for name, other in same_side if other == target]
+        ancestors = tuple(same_op or [name for name, _ in same_side])
+        makers = {self._lines[name].created_by for name in roots if name in self._lines}
+        if roots in gone:
+            return gone[roots]._replace(ancestors=ancestors or gone[roots].ancestors)
+        if not roots and stood is not None:
+            return stood
+        copied = [self._lines[name] for name in roots if name in self._lines]
+        if copied and not related:  # tracing gives roots to what had none
+            return copied[0]
+        if maker and node.op not in _NO_OPS:
+            return Line(ancestors, maker)
+        return Line(ancestors, makers.pop() if len(makers) == 1 else "")
+
+    def _remember(self, graph: torch.fx.Graph) -> None:
+        self._nodes = {node: node.name for node in graph.nodes}
+        self._keys = [(_key(node), node.name) for node in graph.nodes]
 
     def evidence(self, metas: Sequence[dict[str, Any]]) -> list[list[object]]:
         """All that the origins of the nodes are made of, to be compared by identity.
@@ -100,32 +191,6 @@ class Lineage:
             [meta.get("stack_trace") for meta in metas],
         ]
 
-    def _remember(self, graph: torch.fx.Graph) -> None:
-        self._targets = {node.name: node.target for node in graph.nodes}
-        self._nodes = {node: node.name for node in graph.nodes}
-
-    def _target(self, name: str) -> str:
-        """Name of the operator that the node of that name called; empty if there was none."""
-        return target_name(self._targets[name]) if name in self._targets else ""
-
-    def _line(self, node: torch.fx.Node, maker: str, known: dict[tuple[str, Roots], Line]) -> Line:
-        target = target_name(node.target)
-        if node in self._nodes:
-            return self._lines[self._nodes[node]]
-        if node.name in self._targets and self._target(node.name) == target:
-            return self._lines[node.name]
-        roots = _roots_of(node)
-        if roots and (target, roots) in known:
-            return known[target, roots]
-        if not maker or node.op in {"placeholder", "output", "get_attr"}:
-            return Line(roots, self._inherited(roots))
-        return Line(roots, maker)
-
-    def _inherited(self, roots: Roots) -> str:
-        """The maker of what a node descends from, if that was invented itself."""
-        makers = {self._lines[root].created_by for root in roots if root in self._lines}
-        return makers.pop() if len(makers) == 1 else ""
-
     def origin(self, node: torch.fx.Node) -> Origin:
         """The origin of a node of the graph that was last followed."""
         line = self._lines.get(node.name, Line((), ""))
@@ -133,10 +198,10 @@ class Lineage:
             return Origin(created_by=line.created_by)
         path, kind = self._module(_innermost(node.meta.get("nn_module_stack")))
         return Origin(
-            ancestors=self._exported.get((line.roots, _is_quantiser_op(node)), ()) if line.roots else (),
+            ancestors=line.ancestors if node.op not in _NO_OPS else (),
             module_path=path,
             module_class=kind,
-            source=self._source(node.meta.get("stack_trace")),
+            source=self._source(node.meta.get("stack_trace")) or self._source(line.trace or None),
             created_by=line.created_by,
         )
 
@@ -162,12 +227,8 @@ class Lineage:
         return f"{self._files[file]}:{line}"
 
 
-def _first_line(node: torch.fx.Node) -> Line:
-    return Line(_roots_of(node) or (node.name,), QUANTISER if _is_quantiser_op(node) else "")
-
-
-def _is_quantiser_op(node: torch.fx.Node) -> bool:
-    return target_name(node.target).startswith(_QUANTISER_OPS)
+def _key(node: torch.fx.Node) -> Key:
+    return target_name(node.target) if node.op not in _NO_OPS else node.op, _roots_of(node)
 
 
 def _roots_of(node: torch.fx.Node) -> Roots:

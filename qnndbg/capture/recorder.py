@@ -34,6 +34,7 @@ class Scope:
     stored: str = ""
     """Digest of the last snapshot."""
     structure: str = ""
+    """Digest of its structure; empty if nobody asked yet."""
     last: Graph | None = None
 
 
@@ -183,14 +184,19 @@ class Recorder:
         if scope.last is None and scope.stage in {"annotation", "quantized", "export"}:
             lineage.begin(module.graph)
         else:
-            lineage.update(module.graph, maker)
+            # The passes of the edge stage translate between dialects and invent nothing.
+            lineage.update(module.graph, "" if scope.stage == "edge" else maker)
         taken = self._take(scope, module)
-        if taken == scope.last:
+        last, scope.last = scope.last, taken
+        if taken is last:
             return False
-        before = scope.structure
-        scope.structure, scope.last = structure_digest(taken), taken
-        scope.stored = self.writer.graph(taken)
-        return bool(before) and before != scope.structure
+        # Told by their bytes, since in Python 1 and 1.0 are the same.
+        before, scope.stored = scope.stored, self.writer.graph(taken)
+        if last is None or before == scope.stored:
+            return False
+        structure = scope.structure or structure_digest(last)
+        scope.structure = structure_digest(taken)
+        return structure != scope.structure
 
     def lineage(self, method: str, partition: int | None) -> Lineage:
         """Where the nodes of a method come from; a partition's branches off when it is first asked for."""
@@ -204,7 +210,8 @@ class Recorder:
         key = scope.method, scope.partition
         lineage, seen = self.lineage(*key), self.seen.setdefault(key, Seen())
         # An axis order is a stored layout only in preprocess, which drops it first and sets it anew.
-        stored = scope.stage == "preprocess" and any(QCOM_AXIS_ORDER in n.meta for n in module.graph.nodes)
+        begun = scope.stage == "preprocess" and scope.last is not None
+        stored = begun and any(QCOM_AXIS_ORDER in n.meta for n in module.graph.nodes)
         if scope.program is None:
             return graph_from_module(module, self.weights, lineage, stored_layout=stored, seen=seen)
         return graph_from_program(

@@ -12,7 +12,16 @@ from operator import is_
 from typing import NamedTuple
 
 import torch
+from executorch.backends.qualcomm.utils.constants import (
+    QCOM_AXIS_ORDER,
+    QCOM_INSERTED_PERMUTE,
+    QCOM_QUANT_ATTRS,
+    QCOM_QUANTIZED_IO,
+    QCOM_REQUANTIZE,
+    QCOM_TENSOR_NAME,
+)
 
+from qnndbg.capture.provenance import Lineage
 from qnndbg.capture.tensors import state_of_tensor
 from qnndbg.model.graph import Graph, TensorSpec
 
@@ -24,6 +33,18 @@ _FIXED = frozenset({type(None), bool, int, float, str, torch.dtype})
 """Types of which no value can change."""
 
 
+_META = (
+    QCOM_QUANT_ATTRS,
+    QCOM_REQUANTIZE,
+    QCOM_AXIS_ORDER,
+    QCOM_INSERTED_PERMUTE,
+    QCOM_QUANTIZED_IO,
+    QCOM_TENSOR_NAME,
+    "debug_handle",
+)
+"""Entries of a node's meta that a snapshot takes as they are."""
+
+
 class Survey(NamedTuple):
     """All that a snapshot is made of."""
 
@@ -33,6 +54,31 @@ class Survey(NamedTuple):
     """Objects that may: containers."""
     plain: Sequence[object]
     """Data that are compared by value."""
+
+
+def survey(nodes: Sequence[torch.fx.Node], lineage: Lineage, plain: Sequence[object]) -> Survey:
+    """Look at all that a snapshot is made of.
+
+    Args:
+        nodes: of the graph, in order.
+        lineage: has followed that graph.
+        plain: what is at hand already.
+    """
+    metas = [node.meta for node in nodes]
+    # torch.fx replaces arguments as a whole, and never changes what is in them.
+    return Survey(
+        fixed=[
+            [node.name for node in nodes],
+            [node.op for node in nodes],
+            [node.target for node in nodes],
+            [node.args for node in nodes],
+            [node.kwargs for node in nodes],
+            [isinstance(meta.get("val"), (list, tuple)) for meta in metas],
+            *lineage.evidence(metas),
+        ],
+        loose=[[meta.get(key) for meta in metas] for key in _META],
+        plain=plain,
+    )
 
 
 class Seen:

@@ -22,7 +22,7 @@ from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind
 
 from qnndbg.capture.provenance import Lineage
-from qnndbg.capture.seen import Seen, Specs, Survey
+from qnndbg.capture.seen import Seen, Specs, survey
 from qnndbg.capture.targets import target_name
 from qnndbg.capture.tensors import array_from_tensor, state_of_tensor
 from qnndbg.model.graph import (
@@ -46,16 +46,6 @@ _ROLES = {
     InputKind.CONSTANT_TENSOR: "constant",
 }
 """What a placeholder that is bound to a tensor stands for."""
-_META = (
-    QCOM_QUANT_ATTRS,
-    QCOM_REQUANTIZE,
-    QCOM_AXIS_ORDER,
-    QCOM_INSERTED_PERMUTE,
-    QCOM_QUANTIZED_IO,
-    QCOM_TENSOR_NAME,
-    "debug_handle",
-)
-"""Entries of a node's meta that its data are made of."""
 
 
 class Binding(NamedTuple):
@@ -131,7 +121,7 @@ def graph_from_program(
         else output
         for output, (kind, target) in zip(graph.outputs, kinds, strict=True)
     )
-    return replace(graph, outputs=outputs)
+    return graph if outputs == graph.outputs else replace(graph, outputs=outputs)
 
 
 def _held(program: ExportedProgram) -> dict[str, tuple[str, str]]:
@@ -184,7 +174,7 @@ def graph_from_module(
             },
         )
 
-    return seen.graph(_survey(nodes, lineage, (stored_layout, bound, outputs)), make)
+    return seen.graph(survey(nodes, lineage, (stored_layout, bound, outputs)), make)
 
 
 def _binding(
@@ -200,24 +190,6 @@ def _binding(
         # Delegates are named by their number, in the order in which they were preprocessed.
         return Binding(delegate=int(str(node.target).rpartition("_")[2]))
     return Binding(constant=weights.ref(held) if isinstance(held, torch.Tensor) else None)
-
-
-def _survey(nodes: Sequence[torch.fx.Node], lineage: Lineage, plain: Sequence[object]) -> Survey:
-    metas = [node.meta for node in nodes]
-    # torch.fx replaces arguments as a whole, and never changes what is in them.
-    return Survey(
-        fixed=[
-            [node.name for node in nodes],
-            [node.op for node in nodes],
-            [node.target for node in nodes],
-            [node.args for node in nodes],
-            [node.kwargs for node in nodes],
-            [isinstance(meta.get("val"), (list, tuple)) for meta in metas],
-            *lineage.evidence(metas),
-        ],
-        loose=[[meta.get(key) for meta in metas] for key in _META],
-        plain=plain,
-    )
 
 
 def _outputs(nodes: Sequence[torch.fx.Node]) -> tuple[Output, ...]:

@@ -23,7 +23,8 @@ def state_of_tensor(tensor: torch.Tensor) -> tuple[object, ...]:
     A tensor made for inference counts no versions, since nothing may write to it in place.
     """
     version = 0 if tensor.is_inference() else tensor._version
-    return version, tensor.data_ptr(), tensor.dtype, tensor.shape, tensor.stride()
+    address = 0 if isinstance(tensor, torch._subclasses.FakeTensor) else tensor.data_ptr()
+    return version, address, tensor.dtype, tensor.shape, tensor.stride()
 
 
 def tensor_from_array(array: Any, dtype: str) -> torch.Tensor:

@@ -23,6 +23,11 @@ REGISTERED_BY = {
 }
 """Namespace to the module whose import registers its operators."""
 
+MEMORY: dict[str, Callable[..., Any]] = {
+    "executorch.exir.memory.view": lambda base, size: base.view(size),
+    "executorch.exir.memory.alloc": lambda spec: torch.empty(spec[0], dtype=spec[1]),
+}
+"""What ``to_executorch`` puts into a graph: where an output goes, and a reshape that copies nothing."""
 TOUCH_FILES = frozenset({"from_file", "save"})
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {
@@ -47,8 +52,8 @@ def find_operator(target: str) -> Callable[..., Any] | None:
     A name without an overload stands for the packet, which picks one by its arguments. Operators that open
     files are not known.
     """
-    if target in FUNCTIONS:
-        return FUNCTIONS[target]
+    if target in FUNCTIONS or target in MEMORY:
+        return FUNCTIONS.get(target) or MEMORY[target]
     namespace, _, rest = target.partition(".")
     name, _, overload = rest.partition(".")
     if namespace not in REGISTERED_BY or not rest:

@@ -79,8 +79,9 @@ def _run(program: EdgeProgramManager, inputs: tuple[Tensor, ...]) -> Tensor:
     from executorch.runtime import Runtime
 
     try:
-        method = Runtime.get().load_program(program.to_executorch().buffer).load_method("forward")
-        (result,) = method.execute(list(inputs))
+        # The method reads memory of its program, which must not be collected before it.
+        loaded = Runtime.get().load_program(program.to_executorch().buffer)
+        (result,) = loaded.load_method("forward").execute(list(inputs))
     except RuntimeError as error:
         raise SdkError(f"ExecuTorch cannot run with this QNN SDK: {_first_sentence(error)}") from error
     return cast("Tensor", result)

@@ -16,7 +16,6 @@ Program = torch.export.ExportedProgram
 X = torch.ones(2, 4)
 TORCH = Path(torch.__file__).parent
 RELU = torch.ops.aten.relu.default
-TORCH = Path(torch.__file__).parent
 
 
 class Block(nn.Module):

@@ -6,8 +6,8 @@ Torch is named in annotations only, so that importing this module does not load 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -38,3 +38,11 @@ class Target:
     """Inputs that the quantiser observes; empty means ``inputs``."""
     evaluation: Evaluation | None = None
     """Samples for an accuracy per runner; None if the model predicts no class."""
+    quantizer: Callable[[torch.fx.GraphModule], object] | None = None
+    """Makes the quantiser for the exported module; None means the backend's with its defaults."""
+    qat: bool = False
+    """Prepare for quantisation-aware training instead of after it; the quantiser must be set up for it."""
+    dynamic_shapes: object = None
+    """Dynamic dimensions of the inputs, as ``torch.export.export`` takes them."""
+    lowering: Mapping[str, object] = field(default_factory=dict)
+    """Further arguments of ``to_edge_transform_and_lower_to_qnn``, such as ``skip_node_op_set``."""

@@ -74,7 +74,7 @@ class _TargetLowering:
         with instrumented(self.session):
             module = self._quantised(target, inputs, correct)
             self._save_accuracy(target, correct)
-            self._lowered(module, inputs)
+            self._lowered(target, module, inputs)
             self.report({"step": "tap"})
             # As the factory gave them, so that the notes say what was done to them.
             self.session.lowering.inputs["forward"] = target.inputs
@@ -87,23 +87,37 @@ class _TargetLowering:
             return target.module
         self.report({"step": "export"})
         with _explained(_saying("the model does not export", EXPORT_FIRST)):
-            graph = torch.export.export(target.module, inputs, strict=True).module()
+            graph = torch.export.export(
+                target.module, inputs, dynamic_shapes=target.dynamic_shapes, strict=True
+            ).module()
         self.report({"step": "quantise"})
         with _explained(_saying("the quantiser failed", "try another precision")):
-            quantizer, notes = recipe.quantizer_for(self.job.precision, self.job.soc, graph)
-            self.writer.add_notes(*notes)
-            prepared = quantize_pt2e.prepare_pt2e(graph, quantizer)
+            prepared = self._prepared(target, graph)
             calibrate(prepared, [contiguous(sample)[0] for sample in target.calibration or (inputs,)])
             converted: torch.nn.Module = quantize_pt2e.convert_pt2e(prepared)
         self._run("quantized", converted, inputs)
         correct |= self._accuracy("quantized", target, converted)
         return converted
 
-    def _lowered(self, module: torch.nn.Module, inputs: tuple[object, ...]) -> None:
+    def _prepared(self, target: Target, graph: Any) -> Any:
+        if target.quantizer is not None:
+            quantizer: Any = target.quantizer(graph)
+        else:
+            quantizer, notes = recipe.quantizer_for(
+                self.job.precision, self.job.soc, graph, qat=target.qat
+            )
+            self.writer.add_notes(*notes)
+        prepare = quantize_pt2e.prepare_qat_pt2e if target.qat else quantize_pt2e.prepare_pt2e
+        return prepare(graph, quantizer)
+
+    def _lowered(self, target: Target, module: torch.nn.Module, inputs: tuple[object, ...]) -> None:
         self.report({"step": "lower"})
         specs = recipe.compile_specs(self.job.precision, self.job.soc)
+        given = dict(target.lowering)
+        if target.dynamic_shapes is not None:
+            given["dynamic_shapes"] = target.dynamic_shapes
         with _explained(self._lowering_failed):
-            to_edge_transform_and_lower_to_qnn(module, inputs, specs).to_executorch()
+            to_edge_transform_and_lower_to_qnn(module, inputs, specs, **given).to_executorch()
 
     def _lowering_failed(self, error: BaseException) -> LoweringError:
         failed, stage = self.recorder.failed, self.recorder.latest

@@ -35,19 +35,22 @@ def check(precision: str, soc: str) -> None:
         raise UsageError(f"there is no SoC {soc!r}", f"this executorch has: {', '.join(sorted(socs))}")
 
 
-def quantizer_for(precision: str, soc: str, graph: torch.fx.GraphModule) -> tuple[QnnQuantizer, list[str]]:
+def quantizer_for(
+    precision: str, soc: str, graph: torch.fx.GraphModule, *, qat: bool = False
+) -> tuple[QnnQuantizer, list[str]]:
     """The backend's quantiser with its defaults, and notes on what had to be chosen.
 
     Args:
         precision: a name of QuantDtype without ``use_``.
         soc: a name of QcomChipset.
         graph: the exported module, whose weights a per-block precision divides into blocks.
+        qat: set up for quantisation-aware training.
     """
     extra = (
         {"soc_model": QcomChipset[soc]} if "soc_model" in inspect.signature(QnnQuantizer).parameters else {}
     )
     quantizer = QnnQuantizer(**extra)
-    quantizer.set_default_quant_config(QuantDtype[f"use_{precision}"])
+    quantizer.set_default_quant_config(QuantDtype[f"use_{precision}"], is_qat=qat)
     if not precision.endswith("_block"):
         return quantizer, []
     blocks = _blocks(graph)

@@ -47,7 +47,9 @@ def target_from_case(case: Any) -> Target:
         quantizer=None if case.mode == "fp16" else _quantizer(case.mode, options),
         qat=bool(options.get("qat")),
         dynamic_shapes=shapes() if callable(shapes) else shapes,
-        lowering={k: options[k] for k in ("skip_node_op_set", "skip_node_id_set", "passes_job") if k in options},
+        lowering={
+            k: options[k] for k in ("skip_node_op_set", "skip_node_id_set", "passes_job") if k in options
+        },
     )
 
 

@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 
+from qnndbg.analyze.causes import sources_of
 from qnndbg.analyze.ladder import climb
 from qnndbg.analyze.metrics import measure
 from qnndbg.analyze.normalize import Array, dequantise, numbers, same_rank, saturate, step_of
-from qnndbg.analyze.verdict import judge
+from qnndbg.analyze.payload import payloads_of
+from qnndbg.analyze.verdict import Evidence, empty_comparison, judge
+from qnndbg.analyze.wording import failed, not_delegated
+from qnndbg.model.attribution import Attribution, Effect
 from qnndbg.model.graph import Node, QuantParams, Ref, TensorRef
 from qnndbg.model.recording import QnnGraph, QnnOp, QnnTensor, Run, RunnerName
-from qnndbg.model.result import Comparison, Coverage, ErrorMetrics, LayerResult, Verdict
+from qnndbg.model.result import Comparison, Coverage, ErrorMetrics, LayerResult, Source
 from qnndbg.recording.store import Recording
 
+Effects = Mapping[tuple[str, int | None, str], Effect]
 SIDES: tuple[RunnerName, ...] = ("reference", "local", "htp-tapped")
-NOT_DELEGATED = Verdict(
-    kind="incomplete",
-    text="incomplete: nothing was delegated to the HTP; every op stays on the CPU",
-    culprit="",
-    next_step="The reasons are listed beside the ops: qnndbg show.",
-)
 GIVEN = {
     "input": "graph input: both sides are given it",
     "static": "weight: held, not computed",
@@ -36,13 +37,47 @@ def compare(recording: Recording) -> Comparison:
     Args:
         recording: with the runs ``reference``, ``local`` and ``htp-tapped`` where the tap worked.
     """
-    layers = tuple(layer for graph in recording.qnn for layer in _layers(recording, graph))
+    if recording.manifest.failure is not None and not recording.manifest.methods:
+        return empty_comparison(failed(recording.manifest.failure, recording.passes))
+    effects = _effects(recording)
+    layers = tuple(layer for graph in recording.qnn for layer in _layers(recording, graph, effects))
     coverage = _coverage(layers)
     ladder = climb(recording)
-    verdict = judge(ladder, layers, coverage, precision=recording.manifest.precision)
+    found = _sources(recording)
     if recording.manifest.methods and not recording.qnn:
-        verdict = NOT_DELEGATED
-    return Comparison(verdict=verdict, ladder=ladder, layers=layers, coverage=coverage)
+        verdict = not_delegated([f for method in recording.manifest.methods for f in method.fallbacks])
+    else:
+        verdict = judge(
+            Evidence(
+                ladder=ladder,
+                layers=layers,
+                coverage=coverage,
+                precision=recording.manifest.precision,
+                sources=found,
+                payloads=payloads_of(recording),
+                input_notes=tuple(f"{i.name}: {i.note}" for i in recording.manifest.inputs if i.strides),
+            )
+        )
+    return Comparison(verdict=verdict, ladder=ladder, layers=layers, coverage=coverage, sources=found)
+
+
+def _effects(recording: Recording) -> dict[tuple[str, int | None, str], Effect]:
+    """Method, partition and QNN tensor to the effect on the output that the backend changes most."""
+    found: dict[tuple[str, int | None, str], Effect] = {}
+    backend = [a for a in recording.attributions if a.step == "backend" and a.sample == 0]
+    for attribution in sorted(backend, key=_relative):
+        for effect in attribution.effects:
+            found[attribution.method, effect.partition, effect.name] = effect
+    return found
+
+
+def _relative(attribution: Attribution) -> float:
+    return attribution.error / attribution.signal if attribution.signal else math.inf
+
+
+def _sources(recording: Recording) -> tuple[Source, ...]:
+    """The sources of each output that a step changes."""
+    return tuple(source for attribution in recording.attributions for source in sources_of(attribution))
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,9 +86,10 @@ class _Side:
 
     values: dict[str, TensorRef]
     problems: dict[str, str]
+    floors: dict[str, float]
 
 
-def _layers(recording: Recording, graph: QnnGraph) -> list[LayerResult]:
+def _layers(recording: Recording, graph: QnnGraph, effects: Effects) -> list[LayerResult]:
     nodes = {node.name: node for node in recording.graph(graph.graph).nodes}
     sides = {name: _side(recording.run(name, graph.method), graph.partition) for name in SIDES}
     makers = {name: op for op in graph.ops for name in op.outputs}
@@ -61,15 +97,28 @@ def _layers(recording: Recording, graph: QnnGraph) -> list[LayerResult]:
     tensors = {tensor.name: tensor for tensor in graph.tensors}
     given = [name for name in tensors if name not in makers]
     return [
-        _Layer(recording, graph, tensors[name], makers.get(name), nodes, sides).result()
+        _Layer(
+            recording,
+            graph,
+            tensors[name],
+            makers.get(name),
+            nodes,
+            sides,
+            effects.get((graph.method, graph.partition, name)),
+        ).result()
         for name in (*order, *given)
     ]
 
 
 def _side(run: Run | None, partition: int) -> _Side:
     if run is None:
-        return _Side({}, {})
-    return _Side({v.name: v.tensor for v in run.values if v.partition == partition}, run.problems)
+        return _Side({}, {}, {})
+    values = [value for value in run.values if value.partition == partition]
+    return _Side(
+        {value.name: value.tensor for value in values},
+        run.problems,
+        {value.name: value.floor for value in values if value.floor is not None},
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +131,7 @@ class _Layer:
     maker: QnnOp | None
     nodes: dict[str, Node]
     sides: dict[RunnerName, _Side]
+    effect: Effect | None
 
     def result(self) -> LayerResult:
         tensor, node = self.tensor, self.nodes.get(self.tensor.node)
@@ -110,6 +160,9 @@ class _Layer:
             accumulated=accumulated,
             local=local,
             reason=reason,
+            floor=self.sides["local"].floors.get(tensor.name),
+            effect=None if self.effect is None else self.effect.share,
+            fused=self.effect is not None and self.effect.fused,
         )
 
     def _reason(self, node: Node | None) -> str:

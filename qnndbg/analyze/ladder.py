@@ -9,19 +9,21 @@ from qnndbg.model.recording import Run, RunnerName
 from qnndbg.model.result import ErrorMetrics, Rung
 from qnndbg.recording.store import Recording
 
-RUNGS: tuple[RunnerName, ...] = ("eager", "quantized", "edge", "reference", "htp-tapped", "htp")
+RUNGS: tuple[RunnerName, ...] = ("eager", "quantized", "edge", "reference", "htp-tapped", "htp", "htp-given")
 
 
 def climb(recording: Recording) -> tuple[Rung, ...]:
-    """One rung per runner that ran and output that it has, for the example inputs of each method.
+    """One rung per runner that ran and output that it has, for every sample of each method.
 
-    By method and output, then in the order of the lowering.
+    By method, sample and output, then in the order of the lowering.
     """
-    return tuple(rung for method in recording.methods for rung in _of_method(recording, method))
+    return tuple(
+        rung for method, sample in recording.samples for rung in _of_sample(recording, method, sample)
+    )
 
 
-def _of_method(recording: Recording, method: str) -> list[Rung]:
-    found = [recording.run(name, method) for name in RUNGS]
+def _of_sample(recording: Recording, method: str, sample: int) -> list[Rung]:
+    found = [recording.run(name, method, sample) for name in RUNGS]
     ran = [run for run in found if run is not None]
     count = max((len(run.results) for run in ran), default=0)
     # What no run has as a tensor, such as an output that is None, is no output to measure.
@@ -34,15 +36,17 @@ def _of_output(recording: Recording, ran: list[Run], output: int) -> list[Rung]:
     values = [(run.runner, run.results[output] if output < len(run.results) else None) for run in ran]
     eager = dict(values).get("eager")
     previous: TensorRef | None = None
+    problems = {run.runner: next(iter(run.problems.values()), "") for run in ran}
     for name, value in values:
         rungs.append(
             Rung(
                 name=name,
                 method=ran[0].method,
+                sample=ran[0].sample,
                 output=output,
                 against_eager=_error(recording, eager, value),
                 against_previous=_error(recording, previous, value) if rungs else None,
-                note="" if value is not None else "not available",
+                note="" if value is not None else problems[name] or "not available",
             )
         )
         previous = value or previous

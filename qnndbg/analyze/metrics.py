@@ -6,6 +6,7 @@ over the elements that are not left out as non-finite:
 
 * ``sqnr_db = 10 log10(sum(reference²) / sum(e²))``, capped at ``MAX_SQNR_DB``
 * ``relative_l2 = ‖e‖ / ‖reference‖`` and ``cosine = reference·target / (‖reference‖ ‖target‖)``
+* ``rms_abs = sqrt(mean(e²))``
 * ``max_lsb = max(|e| / step)`` and ``max_ulp = max(|e| / ulp(reference))``
 
 The defined corner cases: NaN equals NaN and an infinity equals itself; two such elements count as an
@@ -164,6 +165,7 @@ def _metrics(total: _Part, elements: int, unit: float) -> ErrorMetrics:
         sqnr_db=_sqnr_db(signal, noise),
         max_abs=max_abs,
         mean_abs=_finite(absolute / compared * unit),
+        rms_abs=_finite(math.sqrt(noise / compared) * unit),
         relative_l2=0.0 if not noise else math.sqrt(noise) / math.sqrt(signal) if signal else None,
         cosine=_cosine(product, signal, other),
         max_lsb=max_lsb,

@@ -33,7 +33,7 @@ def add_parser(subparsers: Subparsers) -> None:
     rows.add_argument("--all", action="store_true", help="leave nothing out of the text; JSON never does")
     parser.add_argument(
         "--sort",
-        choices=("local", "accumulated", "order"),
+        choices=("effect", "local", "accumulated", "order"),
         help="the order of the layers (text: local; JSON: order, that of execution)",
     )
 

@@ -15,7 +15,29 @@ from qnndbg.model.graph import QuantParams
 
 
 def fake_quantise(value: torch.Tensor, encoding: QuantParams) -> torch.Tensor:
-    """Round real numbers to the grid of an encoding; any shape, float32 in and out."""
+    """Round real numbers to the grid of an encoding; any shape, float32 in and out.
+
+    Gradients pass straight through where the value lies in the encoding's range, and stop where it is
+    clipped (Bengio et al., 2013).
+    """
+    if not value.requires_grad:
+        return _fake_quantise(value, encoding)
+    with torch.no_grad():
+        rounded = _fake_quantise(value, encoding)
+        open_ = (rounded - value).abs() <= step_of(encoding, value.shape)
+    passed = torch.where(open_, value, value.detach())
+    return passed + (rounded - passed).detach()
+
+
+def step_of(encoding: QuantParams, shape: Sequence[int]) -> torch.Tensor:
+    """The size of one integer step; broadcasts to a tensor of that shape."""
+    if encoding.scheme == "per_block":
+        return _blocks(encoding, shape)[0]
+    scale = _channels(encoding)[0]
+    return scale if encoding.scheme == "per_tensor" else _along(scale, encoding.axis or 0, len(shape))
+
+
+def _fake_quantise(value: torch.Tensor, encoding: QuantParams) -> torch.Tensor:
     ops = torch.ops.quantized_decomposed
     limits = (encoding.qmin, encoding.qmax, getattr(torch, encoding.dtype))
     value = value.float()

@@ -43,8 +43,20 @@ class Walk:
     """New value of each state that the graph writes, by placeholder."""
 
 
-Replace = Callable[[Node, int, torch.Tensor | None], torch.Tensor | None]
-"""Gives the value with which the walk goes on instead of the computed one (None: none was)."""
+@dataclass(frozen=True, slots=True)
+class Computed:
+    """One output of a node, or the value of a placeholder or get_attr, as a walk has it."""
+
+    node: Node
+    output: int
+    value: torch.Tensor | None
+    """Rounded to its encoding if it has one; None if it could not be computed."""
+    exact: torch.Tensor | None
+    """The same before it was rounded."""
+
+
+Replace = Callable[[Computed], torch.Tensor | None]
+"""Gives the value with which the walk goes on instead of the computed one."""
 CallPartition = Callable[[int, Sequence[Any]], Sequence[Any]]
 
 
@@ -64,7 +76,7 @@ def evaluate(
         inputs: a value for each placeholder of role ``input``, in order.
         load: gives the tensor behind a reference.
         meaning: with or without the rounding of quantisation.
-        replace: sees every computed value of an op, and gives the one to go on with.
+        replace: sees every value, inputs and constants among them, and gives the one to go on with.
         call_partition: computes the outputs of a delegate from its number and inputs.
     """
     return _Evaluator(graph, load, meaning, replace, call_partition).run(inputs)
@@ -93,14 +105,19 @@ class _Evaluator:
         for node in self.graph.nodes:
             if node.op == "placeholder" and node.role == "input":
                 if queue:
-                    self.env[node.name] = self._own(queue.pop(0))
+                    self._given(node, queue.pop(0))
             elif node.op in {"placeholder", "get_attr"}:
                 if node.constant is not None:
-                    self.env[node.name] = self._own(self.load(node.constant))
+                    self._given(node, self.load(node.constant))
             elif node.op != "output":
                 self._call(node)
         self._finish()
         return self.walk
+
+    def _given(self, node: Node, value: Any) -> None:
+        if self.replace is not None and isinstance(value, torch.Tensor):
+            value = self.replace(Computed(node, 0, value, value))
+        self.env[node.name] = self._own(value)
 
     def _own(self, value: Any) -> Any:
         return value.clone() if self.copies and isinstance(value, torch.Tensor) else value
@@ -132,15 +149,15 @@ class _Evaluator:
 
     def _keep(self, node: Node, output: int, value: Any) -> Any:
         """Round and lay out one output, note it, and go on with its replacement if there is one."""
+        exact = value
         if isinstance(value, torch.Tensor):
-            value = self._rounded(
-                value, self.picked.get((node.name, output), None if node.multiple else node.encoding)
-            )
-            value = self._stored(node, value)
+            exact = self._stored(node, value)
+            encoding = self.picked.get((node.name, output), None if node.multiple else node.encoding)
+            value = self._stored(node, self._rounded(value, encoding))
             self.walk.values[node.name, output] = self._own(value)
         if self.replace is None or not (value is None or isinstance(value, torch.Tensor)):
             return value
-        return self.replace(node, output, value)
+        return self.replace(Computed(node, output, value, exact))
 
     def _rounded(self, value: torch.Tensor, encoding: QuantParams | None) -> torch.Tensor:
         if encoding is None or self.meaning == "float" or not value.is_floating_point():

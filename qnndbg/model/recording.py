@@ -22,7 +22,7 @@ Stage = Literal[
 ]
 """The stages of the lowering that leave graphs, in their order."""
 
-RunnerName = Literal["eager", "quantized", "edge", "reference", "local", "htp-tapped", "htp"]
+RunnerName = Literal["eager", "quantized", "edge", "reference", "local", "htp-tapped", "htp", "htp-given"]
 """Who computed the values of a run; see :class:`Run`."""
 
 
@@ -40,6 +40,15 @@ class Environment(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """How the SDK was found: ``path``, ``QNN_SDK_ROOT`` or ``pip``."""
 
 
+class FailingNode(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What the lowering was at when it failed: an op, or a partition of few."""
+
+    name: str
+    op: str
+    module: str = ""
+    source: str = ""
+
+
 class Failure(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Why a recording ends early."""
 
@@ -48,6 +57,9 @@ class Failure(Struct, frozen=True, kw_only=True, omit_defaults=True):
     error: str
     hint: str = ""
     exit_code: int = 4
+    stage: str = ""
+    """The stage of the lowering that had begun last."""
+    node: FailingNode | None = None
 
 
 class Input(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -57,6 +69,8 @@ class Input(Struct, frozen=True, kw_only=True, omit_defaults=True):
     tensor: TensorRef
     note: str = ""
     """What was done to it before it was used, such as made contiguous."""
+    strides: tuple[int, ...] = ()
+    """As it was given, if it was not contiguous."""
     method: str = "forward"
     sample: int = 0
     """0 for the example inputs; further inputs count from 1."""
@@ -186,6 +200,8 @@ class Value(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """QNN tensor name inside a partition, else ``node@output``; ``output@0`` for a result."""
     partition: int | None = None
     tensor: TensorRef
+    floor: float | None = None
+    """In a local run: the RMS error, in real units, that rounding alone explains."""
 
 
 class Run(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -194,7 +210,8 @@ class Run(Struct, frozen=True, kw_only=True, omit_defaults=True):
     ``eager``: the module. ``quantized``: what convert_pt2e returned. ``edge``: the edge graph before
     to_backend, in quantised meaning. ``reference``: the partitions' last graphs in quantised meaning,
     every QNN tensor. ``local``: the same, each op on the HTP's own inputs. ``htp-tapped`` and ``htp``:
-    the emulator, with and without the dump of intermediates.
+    the emulator, with and without the dump of intermediates. ``htp-given``: the latter with the inputs in
+    the memory layout that they were given in, where that is not contiguous.
     """
 
     runner: RunnerName

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from typing import Literal
 
 from msgspec import Struct
 
+from qnndbg.model.attribution import PlaceKind, Step
 from qnndbg.model.graph import QuantParams
 
 MAX_SQNR_DB = 200.0
@@ -25,6 +27,8 @@ class ErrorMetrics(Struct, frozen=True, kw_only=True):
     """Largest error in integer steps of the encoding; None without an encoding."""
     max_ulp: float | None
     """Largest error in units in the last place of fp16 at the reference; None with an encoding."""
+    rms_abs: float | None = None
+    """Root of the mean squared error, in real units."""
     mismatched: int
     """Number of elements that differ at all."""
     nonfinite: int
@@ -59,6 +63,33 @@ class LayerResult(Struct, frozen=True, kw_only=True):
     """HTP against the CPU evaluating this one op on the HTP's own inputs."""
     reason: str
     """Why nothing could be compared; empty if it was."""
+    floor: float | None = None
+    """RMS error, in real units, that rounding alone explains."""
+    effect: float | None = None
+    """Share of the backend's error of the worst output that is made here; may be negative."""
+    fused: bool = False
+    """The HTP did not clip here, since it fuses the op with the next one."""
+
+    @property
+    def excess(self) -> float | None:
+        """Local error over noise floor, both RMS; infinite where rounding explains nothing of it."""
+        return None if self.local is None or self.floor is None else over_floor(self.local, self.floor)
+
+    @property
+    def inherited(self) -> float | None:
+        """The same of the accumulated error."""
+        if self.accumulated is None or self.floor is None:
+            return None
+        return over_floor(self.accumulated, self.floor)
+
+
+def over_floor(error: ErrorMetrics, floor: float) -> float:
+    """An error's RMS as a multiple of a floor; infinite for elements that turn non-finite."""
+    if not error.mismatched:
+        return 0.0
+    if error.nonfinite or error.rms_abs is None:
+        return math.inf
+    return error.rms_abs / floor if floor else math.inf
 
 
 class Rung(Struct, frozen=True, kw_only=True):
@@ -66,6 +97,7 @@ class Rung(Struct, frozen=True, kw_only=True):
 
     name: str
     method: str = "forward"
+    sample: int = 0
     output: int
     against_eager: ErrorMetrics | None
     against_previous: ErrorMetrics | None
@@ -89,14 +121,74 @@ class Coverage(Struct, frozen=True, kw_only=True):
         return self.compared / self.total if self.total else None
 
 
+Cause = Literal[
+    "kernel",
+    "overflow",
+    "flushed",
+    "precision",
+    "integers",
+    "stagnation",
+    "amplified",
+    "clipped",
+    "wide range",
+    "outlier channel",
+    "few bits",
+]
+"""Why a place makes an error; :mod:`qnndbg.analyze.causes` says when each holds."""
+
+
+class Source(Struct, frozen=True, kw_only=True):
+    """A place that makes a part of an output's error."""
+
+    step: Step
+    method: str
+    sample: int
+    output: int
+    """The output that the share is of."""
+    kind: PlaceKind
+    name: str
+    """QNN tensor, graph input, parameter or node."""
+    op: str
+    module: str
+    source: str
+    share: float
+    """Of the output's error in this step."""
+    excess: float | None
+    """Local error over noise floor; None where rounding explains none of it."""
+    cause: Cause
+    detail: str
+    """What the cause rests on, as half a sentence with numbers."""
+
+
+VerdictKind = Literal[
+    "clean",
+    "quantisation",
+    "pass",
+    "backend",
+    "format",
+    "amplification",
+    "input",
+    "graph",
+    "lowering",
+    "incomplete",
+]
+"""Who is to blame; ``format`` is what half floats cannot hold, ``graph`` what was not delegated."""
+
+
 class Verdict(Struct, frozen=True, kw_only=True):
     """One line: what is wrong, and who did it."""
 
-    kind: Literal["clean", "quantisation", "pass", "backend", "input", "incomplete"]
+    kind: VerdictKind
     text: str
     culprit: str
-    """QNN tensor, pass or input name; empty if there is none."""
+    """QNN tensor, pass, constant, input or output name; empty if there is none."""
     next_step: str
+    op: str = ""
+    """The culprit's op, where it is one."""
+    share: float | None = None
+    """Share of the output's error in the guilty step that the culprit makes."""
+    confidence: Literal["", "measured", "estimated"] = ""
+    """Measured by putting the target's values in place by place, or estimated linearly."""
 
 
 class Comparison(Struct, frozen=True, kw_only=True):
@@ -106,3 +198,5 @@ class Comparison(Struct, frozen=True, kw_only=True):
     ladder: tuple[Rung, ...]
     layers: tuple[LayerResult, ...]
     coverage: Coverage
+    sources: tuple[Source, ...] = ()
+    """By falling share; of the worst output of each step."""

@@ -82,11 +82,13 @@ def not_delegated(lowering: Lowering) -> Failure:
 def stored_inputs(writer: Writer, values: Inputs, method: str = "forward", sample: int = 0) -> list[Input]:
     """Store one sample, made contiguous, with a note of what was done to it."""
     clean, fixed = contiguous(values)
+    given = flatten(values)
     return [
         Input(
             name=f"input {i}",
             tensor=writer.tensor(*array_from_tensor(value)),
             note=fixed.get(i, ""),
+            strides=tuple(given[i].stride()) if i in fixed else (),
             method=method,
             sample=sample,
         )

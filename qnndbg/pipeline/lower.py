@@ -12,13 +12,14 @@ from executorch.backends.qualcomm.utils.utils import to_edge_transform_and_lower
 from msgspec.structs import replace
 from torchao.quantization.pt2e import quantize_pt2e
 
+from qnndbg.capture.failing_node import failing_node
 from qnndbg.capture.instrument import instrumented
 from qnndbg.capture.recorder import Recorder
 from qnndbg.capture.session import Session
 from qnndbg.capture.tensors import array_from_tensor
 from qnndbg.errors import LoweringError, QnndbgError
 from qnndbg.model.graph import TensorRef
-from qnndbg.model.recording import Accuracy, Run
+from qnndbg.model.recording import Accuracy, Failure, Run
 from qnndbg.model.target import Target
 from qnndbg.pipeline import recipe
 from qnndbg.pipeline.calls import calibrate, call, contiguous, count_correct, first_line
@@ -87,9 +88,8 @@ class _TargetLowering:
             return target.module
         self.report({"step": "export"})
         with _explained(_saying("the model does not export", EXPORT_FIRST)):
-            graph = torch.export.export(
-                target.module, inputs, dynamic_shapes=target.dynamic_shapes, strict=True
-            ).module()
+            shapes: Any = target.dynamic_shapes
+            graph = torch.export.export(target.module, inputs, dynamic_shapes=shapes, strict=True).module()
         self.report({"step": "quantise"})
         with _explained(_saying("the quantiser failed", "try another precision")):
             prepared = self._prepared(target, graph)
@@ -103,9 +103,7 @@ class _TargetLowering:
         if target.quantizer is not None:
             quantizer: Any = target.quantizer(graph)
         else:
-            quantizer, notes = recipe.quantizer_for(
-                self.job.precision, self.job.soc, graph, qat=target.qat
-            )
+            quantizer, notes = recipe.quantizer_for(self.job.precision, self.job.soc, graph, qat=target.qat)
             self.writer.add_notes(*notes)
         prepare = quantize_pt2e.prepare_qat_pt2e if target.qat else quantize_pt2e.prepare_pt2e
         return prepare(graph, quantizer)
@@ -121,6 +119,8 @@ class _TargetLowering:
 
     def _lowering_failed(self, error: BaseException) -> LoweringError:
         failed, stage = self.recorder.failed, self.recorder.latest
+        where = Failure(step="lower", error=first_line(error), stage=stage, node=failing_node(error))
+        self.writer.update_manifest(failure=where)
         if failed is not None:
             what = f"the pass {failed.name} of the stage {failed.stage} failed: {failed.error}"
             return LoweringError(what, "the recording has the graph that the pass got")

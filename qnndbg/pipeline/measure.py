@@ -13,7 +13,7 @@ from qnndbg.execute import htp
 from qnndbg.execute.etdump import NotDumpedError, Tap
 from qnndbg.model.graph import TensorRef
 from qnndbg.model.recording import Accuracy, QnnGraph, Run, Value
-from qnndbg.pipeline.calls import count_correct
+from qnndbg.pipeline.calls import count_correct, first_line
 from qnndbg.pipeline.finish import tapped_name
 from qnndbg.pipeline.jobs import Samples, Task
 from qnndbg.pipeline.refer import refer, tensor_from
@@ -33,6 +33,7 @@ def measure(task: Task) -> None:
     for method, sample in recording.samples:
         if task.step == "htp":
             _execute(recording, writer, method, sample)
+            _execute_as_given(recording, writer, method, sample)
         else:
             _execute_tapped(recording, writer, method, sample)
     if task.step == "htp" and task.samples is not None:
@@ -43,6 +44,30 @@ def _execute(recording: Recording, writer: Writer, method: str, sample: int) -> 
     outputs = htp.execute(_program(recording, "htp"), [_inputs(recording, method, sample)], method)[0]
     results = tuple(_stored(writer, o) for o in outputs)
     writer.run(Run(runner="htp", method=method, sample=sample, results=results))
+
+
+def _execute_as_given(recording: Recording, writer: Writer, method: str, sample: int) -> None:
+    """Once more with inputs in the layout that they were given in; what the runtime says of it is data."""
+    given = recording.inputs(method, sample)
+    if not any(item.strides for item in given) or any(0 in item.strides for item in given):
+        return  # elements that share memory cannot be laid out again
+    inputs = [
+        _laid_out(value, item.strides)
+        for item, value in zip(given, _inputs(recording, method, sample), strict=True)
+    ]
+    results: tuple[TensorRef | None, ...] = ()
+    problems = {}
+    try:
+        outputs = htp.execute(_program(recording, "htp"), [inputs], method)[0]
+        results = tuple(_stored(writer, o) for o in outputs)
+    except RuntimeError as error:
+        problems["inputs"] = f"refused by the runtime: {first_line(error)}"
+    run = Run(runner="htp-given", method=method, sample=sample, results=results, problems=problems)
+    writer.run(run)
+
+
+def _laid_out(value: torch.Tensor, strides: tuple[int, ...]) -> torch.Tensor:
+    return torch.empty_strided(value.shape, strides, dtype=value.dtype).copy_(value) if strides else value
 
 
 def _execute_tapped(recording: Recording, writer: Writer, method: str, sample: int) -> None:

@@ -6,8 +6,12 @@ import platform
 import shutil
 from importlib import metadata
 from pathlib import Path
+from typing import Any
+
+from msgspec.structs import replace
 
 import qnndbg
+from qnndbg.analyze.compare import compare
 from qnndbg.errors import LoweringError, QnndbgError, RecordingError, UsageError
 from qnndbg.execute.native_log import qnn_complaint
 from qnndbg.model.recording import Environment, Failure, Manifest
@@ -66,7 +70,7 @@ def keep(folder: Path, step: str, error: BaseException) -> BaseException:
     if not isinstance(error, QnndbgError):
         interrupted = isinstance(error, KeyboardInterrupt)
         what = "interrupted" if interrupted else f"{type(error).__name__}: {error}"
-        writer.update_manifest(failure=Failure(step=step, error=what, exit_code=130))
+        _note(writer, step=step, error=what, exit_code=130)
         _move(writer.folder, place)
         return KeyboardInterrupt(f"what was captured: qnndbg show {place}") if interrupted else error
     fact, hint = error.fact, error.hint
@@ -76,11 +80,18 @@ def keep(folder: Path, step: str, error: BaseException) -> BaseException:
     hint = hint or "logs/worker.log of the recording says more"
     # Inside the recording, paths start at its folder.
     inner = hint.replace(f"{writer.folder.absolute()}/", "").replace(f"{writer.folder}/", "")
-    writer.update_manifest(failure=Failure(step=step, error=fact, hint=inner, exit_code=error.exit_code))
+    _note(writer, step=step, error=fact, hint=inner, exit_code=error.exit_code)
     _move(writer.folder, place)
     hint = hint.replace(str(writer.folder.absolute()), str(place)).replace(str(writer.folder), str(place))
     where = f"what was captured: qnndbg show {place}"
     return type(error)(fact, f"{hint}; {where}")
+
+
+def _note(writer: Writer, **failure: Any) -> None:
+    """Note a failure, with what the worker said of where it happened; and the verdict on it."""
+    known = writer.read_manifest().failure or Failure(step="", error="")
+    writer.update_manifest(failure=replace(known, **failure))
+    writer.comparison(compare(open_recording(writer.folder)))
 
 
 def _move(source: Path, place: Path) -> None:

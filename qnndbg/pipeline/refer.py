@@ -1,30 +1,33 @@
-"""Computes the CPU references from the recording alone.
+"""Computes the CPU references from the recording alone, and what they say of the HTP's errors.
 
 It proves with each recording that its graphs can be executed again.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
-from msgspec.structs import replace as replace_fields
+from msgspec.structs import replace
 
+from qnndbg.analyze.delegates import delegate_outputs
 from qnndbg.capture.tensors import array_from_tensor, tensor_from_array
+from qnndbg.execute.effect import like
 from qnndbg.execute.encoding import dequantise
-from qnndbg.execute.reference import Meaning, Replace, evaluate
-from qnndbg.model.graph import Graph, Node, TensorRef
-from qnndbg.model.limits import FP16_MAX, FP16_OVERFLOW
-from qnndbg.model.recording import QnnGraph, Run, RunnerName, Value
+from qnndbg.execute.local import Local, Taps, distance, evaluate_locally
+from qnndbg.execute.program import Place, Program, Trace
+from qnndbg.execute.reference import Meaning
+from qnndbg.model.graph import Graph, QuantParams, Ref, TensorRef
+from qnndbg.model.recording import QnnTensor, Run, RunnerName, Value
+from qnndbg.pipeline.attribute import attribute_backend, attribute_quantisation
 from qnndbg.recording.store import Recording, open_recording
 from qnndbg.recording.writer import Writer
 
 
 def refer(folder: Path) -> None:
-    """Run the edge graph, the reference and, if intermediates were dumped, the local reference."""
+    """Run the references of every sample, and attribute the errors of its outputs."""
     with torch.no_grad():
         recording = open_recording(folder)
         for method, sample in recording.samples:
@@ -36,10 +39,6 @@ def tensor_from(recording: Recording, ref: TensorRef) -> torch.Tensor:
     return tensor_from_array(recording.tensor(ref), ref.dtype)
 
 
-Taps = Mapping[tuple[int | None, str], torch.Tensor]
-"""The HTP's values, by partition and QNN tensor name."""
-
-
 class _References:
     """The references of one sample of one method."""
 
@@ -47,18 +46,15 @@ class _References:
         self.recording, self.writer = recording, Writer(recording.folder)
         self.method, self.sample = method, sample
         self.inputs = [self._load(item.tensor) for item in recording.inputs(method, sample)]
-        self.outer = recording.last_graph("partition", method)
-        graphs = [g for g in recording.qnn if g.method == method]
-        self.partitions = {g.partition: (g, recording.graph(g.graph)) for g in graphs}
+        self.qnn = {g.partition: g for g in recording.qnn if g.method == method}
+        self.partitions = {number: recording.graph(g.graph) for number, g in self.qnn.items()}
 
     def run(self) -> None:
         self._before_edge()
         self._simple("edge", self.recording.last_graph("transform", self.method))
-        if self.outer is not None:
-            self._whole("reference", None)
-            tapped = self.recording.run("htp-tapped", self.method, self.sample)
-            if tapped is not None:
-                self._local({(v.partition, v.name): self._load(v.tensor) for v in tapped.values})
+        outer = self.recording.last_graph("partition", self.method)
+        if outer is not None:
+            self._delegated(Program(outer, self.inputs, self._load, self.partitions))
 
     def _before_edge(self) -> None:
         """The eager and the quantised model, where they were not run themselves.
@@ -68,12 +64,19 @@ class _References:
         """
         exported = self.recording.first_graph("export", self.method)
         quantised = exported is not None and any(".quantize_" in node.target for node in exported.nodes)
-        if quantised:
-            self._simple("quantized", exported)
-            annotated = self.recording.first_graph("annotation", self.method)
-            self._simple("eager", annotated if self._takes_inputs(annotated) else exported, "float")
-        else:
+        if not quantised:
             self._simple("eager", exported, "float")
+            return
+        self._simple("quantized", exported)
+        annotated = self.recording.first_graph("annotation", self.method)
+        fits = self._takes_inputs(annotated)
+        self._simple("eager", annotated if fits else exported, "float")
+        prepared = self.recording.last_graph("annotation", self.method)
+        if fits and prepared is not None and exported is not None:
+            float_model = Program(prepared, self.inputs, self._load, meaning="float")
+            quantised_model = Program(exported, self.inputs, self._load)
+            for found in attribute_quantisation(float_model, quantised_model, self.method, self.sample):
+                self.writer.attribution(found)
 
     def _takes_inputs(self, graph: Graph | None) -> bool:
         placeholders = [node for node in graph.nodes if node.role == "input"] if graph is not None else []
@@ -83,109 +86,117 @@ class _References:
         """Run a graph that has no delegates, unless somebody ran it already."""
         if graph is None or self.recording.run(runner, self.method, self.sample) is not None:
             return
-        walk = evaluate(graph, [i.clone() for i in self.inputs], self._load, meaning=meaning)
-        self._write(runner, walk.results, [], walk.problems)
+        trace = Program(graph, self.inputs, self._load, meaning=meaning).run()
+        self._write(runner, trace.results, (), trace.problems)
 
-    def _load(self, ref: TensorRef) -> torch.Tensor:
-        return tensor_from(self.recording, ref)
-
-    def _local(self, taps: Taps) -> None:
-        """Each op on the HTP's inputs; in fp16 the reading of overflowed inputs that fits the HTP better."""
-        if not self.recording.manifest.precision.startswith("fp16"):
-            self._whole("local", taps)
+    def _delegated(self, program: Program) -> None:
+        trace = program.run()
+        self._write("reference", trace.results, self._named(trace), trace.problems)
+        tapped = self.recording.run("htp-tapped", self.method, self.sample)
+        if tapped is None:
             return
-        limits = (*FP16_OVERFLOW, math.inf)
-        readings = [{key: _clamped(tap, limit) for key, tap in taps.items()} for limit in limits]
-        run = self._whole("local", readings[0])
-        if all(torch.equal(readings[0][key], tap) for key, tap in taps.items()):
-            return
-        for reading in readings[1:]:
-            other = {(v.partition, v.name): v for v in self._whole("local", reading).values}
-            closer = (self._closer(v, other.get((v.partition, v.name), v), taps) for v in run.values)
-            run = replace_fields(run, values=tuple(closer))
-        self.writer.run(run)
+        taps = self._taps(tapped)
+        local = evaluate_locally(program, taps)
+        if mended := self._misdumped(program, tapped, taps, local):
+            self.writer.run(mended)
+            taps = self._taps(mended)
+            local = evaluate_locally(program, taps)
+        self._write("local", local.results, self._named_local(local), local.problems)
+        names = {place: tensor.name for place, tensor in self._tensors().items()}
+        for found in attribute_backend(program, taps, local, names, self.method, self.sample):
+            self.writer.attribution(found)
 
-    def _closer(self, one: Value, other: Value, taps: Taps) -> Value:
-        tap = taps.get((one.partition, one.name))
-        if tap is None or one.tensor == other.tensor:
-            return one
-        errors = [
-            (self._load(v.tensor).double().reshape(-1) - tap.double().reshape(-1)).norm()
-            for v in (one, other)
-        ]
-        return one if errors[0] <= errors[1] else other
+    def _tensors(self) -> dict[Place, QnnTensor]:
+        """The QNN tensor that stands for each place."""
+        found: dict[Place, QnnTensor] = {}
+        for number, graph in self.qnn.items():
+            for tensor in graph.tensors:
+                found.setdefault(Place(number, tensor.node, tensor.output), tensor)
+        return found
 
-    def _whole(self, runner: RunnerName, taps: Taps | None) -> Run:
-        """Run the whole program, every partition in its last form; with taps, each op on the HTP's inputs."""
-        assert self.outer is not None
-        values: list[Value] = []
-        problems: dict[str, str] = {}
+    def _taps(self, tapped: Run) -> Taps:
+        dumped = {(value.partition, value.name): value.tensor for value in tapped.values}
+        values: dict[Place, torch.Tensor] = {}
+        encodings: dict[Place, QuantParams] = {}
+        for number, graph in self.qnn.items():
+            for tensor in graph.tensors:
+                place, ref = Place(number, tensor.node, tensor.output), dumped.get((number, tensor.name))
+                if ref is None or place in values:
+                    continue
+                value = self._load(ref)
+                if tensor.encoding is not None:
+                    encodings[place] = tensor.encoding
+                    value = value if value.is_floating_point() else dequantise(value, tensor.encoding)
+                values[place] = value
+        return Taps(values, encodings, half=self.recording.manifest.precision.startswith("fp16"))
 
-        def call_partition(number: int, args: Sequence[Any]) -> Sequence[Any]:
-            qnn, graph = self.partitions[number]
-            replace = None if taps is None else self._replacing(qnn, taps)
-            walk = evaluate(graph, args, self._load, replace=replace)
-            problems.update(walk.problems)
-            values.extend(self._named(number, qnn, graph, walk.values))
-            return walk.results
+    def _misdumped(self, program: Program, tapped: Run, taps: Taps, local: Local) -> Run | None:
+        """The run with what the program hands out in place of dumps that are wrong though it is right."""
+        names = {place: tensor.name for place, tensor in self._tensors().items()}
+        stored = {(value.partition, value.name): value for value in tapped.values}
+        problems = {}
+        for ref, origin in zip(tapped.results, delegate_outputs(program.graph), strict=False):
+            if ref is None or origin is None:
+                continue
+            value = self.partitions[origin[0]].outputs[origin[1]].value
+            place = Place(origin[0], value.node, 0) if isinstance(value, Ref) else None
+            if place not in taps.values or place not in local.values:
+                continue
+            computed, output = local.values[place], self._load(ref)
+            if output.dtype != torch.int64 or output.numel() != computed.numel():
+                continue  # only casts to int64 were seen to be dumped wrongly
+            if distance(computed, output) < distance(computed, taps.values[place]):
+                key = (place.partition, names[place])
+                stored[key] = replace(stored[key], tensor=self._store(like(output, computed)))
+                problems[names[place]] = "its dump is wrong; the program's output stands in"
+        if not problems:
+            return None
+        return replace(tapped, values=tuple(stored.values()), problems=tapped.problems | problems)
 
-        walk = evaluate(self.outer, self.inputs, self._load, call_partition=call_partition)
-        return self._write(runner, walk.results, values, problems | walk.problems)
-
-    def _replacing(self, qnn: QnnGraph, taps: Taps) -> Replace:
-        encodings = {tensor.name: tensor.encoding for tensor in qnn.tensors}
-
-        def replace(node: Node, output: int, computed: torch.Tensor | None) -> torch.Tensor | None:
-            name = node.tensors[output] if output < len(node.tensors) else ""
-            value = taps.get((qnn.partition, name))
-            if value is None:
-                return computed
-            encoding = encodings.get(name)
-            if encoding is not None and not value.is_floating_point():
-                value = dequantise(value, encoding)
-            return value if computed is None else _like(value, computed)
-
-        return replace
-
-    def _named(
-        self, partition: int, qnn: QnnGraph, graph: Graph, values: Mapping[tuple[str, int], torch.Tensor]
-    ) -> list[Value]:
+    def _named(self, trace: Trace) -> list[Value]:
         """The values that are QNN tensors, under their names."""
         found = []
-        for tensor in qnn.tensors:
-            value = values.get((tensor.node, tensor.output))
-            if value is not None:
-                found.append(Value(name=tensor.name, partition=partition, tensor=self._store(value)))
+        for number, graph in self.qnn.items():
+            for tensor in graph.tensors:
+                value = trace.values.get(number, {}).get((tensor.node, tensor.output))
+                if value is not None:
+                    found.append(Value(name=tensor.name, partition=number, tensor=self._store(value)))
+        return found
+
+    def _named_local(self, local: Local) -> list[Value]:
+        found = []
+        for number, graph in self.qnn.items():
+            for tensor in graph.tensors:
+                place = Place(number, tensor.node, tensor.output)
+                if place in local.values:
+                    stored = self._store(local.values[place])
+                    found.append(
+                        Value(
+                            name=tensor.name,
+                            partition=number,
+                            tensor=stored,
+                            floor=local.floors.get(place),
+                        )
+                    )
         return found
 
     def _write(
         self, runner: RunnerName, results: Sequence[Any], values: Sequence[Value], problems: Mapping[str, str]
-    ) -> Run:
+    ) -> None:
         stored = tuple(self._store(r) if isinstance(r, torch.Tensor) else None for r in results)
-        run = Run(
-            runner=runner,
-            method=self.method,
-            sample=self.sample,
-            results=stored,
-            values=tuple(values),
-            problems=dict(problems),
+        self.writer.run(
+            Run(
+                runner=runner,
+                method=self.method,
+                sample=self.sample,
+                results=stored,
+                values=tuple(values),
+                problems=dict(problems),
+            )
         )
-        self.writer.run(run)
-        return run
 
     def _store(self, value: torch.Tensor) -> TensorRef:
         return self.writer.tensor(*array_from_tensor(value))
 
-
-def _clamped(value: torch.Tensor, limit: float) -> torch.Tensor:
-    """A dumped fp16 value as an op reads it that takes everything beyond fp16's range for the limit."""
-    if not value.is_floating_point():
-        return value
-    return torch.where(value.abs() > FP16_MAX, value.sign() * value.abs().clamp(max=limit), value)
-
-
-def _like(value: torch.Tensor, computed: torch.Tensor) -> torch.Tensor:
-    """The HTP's value in the dtype and rank that the next op expects; QNN has no 0-d tensor or int64."""
-    if value.shape != computed.shape and value.numel() == computed.numel():
-        value = value.reshape(computed.shape)
-    return value.to(computed.dtype) if value.shape == computed.shape else computed
+    def _load(self, ref: TensorRef) -> torch.Tensor:
+        return tensor_from(self.recording, ref)

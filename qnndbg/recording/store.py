@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from qnndbg.errors import RecordingError
+from qnndbg.model.attribution import Attribution
 from qnndbg.model.graph import Graph, TensorRef
 from qnndbg.model.recording import Input, Manifest, PassEvent, QnnGraph, Run, RunnerName
 from qnndbg.model.result import Comparison
@@ -83,6 +84,12 @@ class Recording:
         """Run id to run."""
         found = [schema.decode(_read(p), Run, p.name) for p in sorted((self.folder / "runs").glob("*.json"))]
         return {run.id: run for run in found}
+
+    @functools.cached_property
+    def attributions(self) -> tuple[Attribution, ...]:
+        """How the error of each output splits over the places where errors are made."""
+        paths = sorted((self.folder / "attributions").glob("*.json"))
+        return tuple(schema.decode(_read(path), Attribution, path.name) for path in paths)
 
     def run(self, runner: RunnerName, method: str = "forward", sample: int = 0) -> Run | None:
         """The run of one runner for one sample of one method; None if there was none."""

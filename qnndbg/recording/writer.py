@@ -9,6 +9,7 @@ import numpy as np
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
+from qnndbg.model.attribution import Attribution
 from qnndbg.model.graph import Graph, TensorRef
 from qnndbg.model.recording import Manifest, PassEvent, QnnGraph, Run
 from qnndbg.model.result import Comparison
@@ -72,6 +73,10 @@ class Writer:
     def run(self, run: Run) -> None:
         """Write a run."""
         self._write(f"runs/{file_name(run.id)}.json", schema.encode_pretty(run))
+
+    def attribution(self, attribution: Attribution) -> None:
+        """Write how one output's error splits over its places."""
+        self._write(f"attributions/{file_name(attribution.id)}.json", schema.encode_pretty(attribution))
 
     def comparison(self, comparison: Comparison) -> None:
         """Write the comparison."""

@@ -12,11 +12,12 @@ from typing import Literal, NamedTuple
 from rich.table import Table
 from rich.text import Text
 
-from qnndbg.analyze.verdict import excess, lsb_limit, short_op, sources, victims
+from qnndbg.analyze.verdict import sources, victims
+from qnndbg.analyze.wording import short_op
 from qnndbg.model.result import ErrorMetrics, LayerResult
 from qnndbg.report import units
 
-Order = Literal["local", "accumulated", "order"]
+Order = Literal["effect", "local", "accumulated", "order"]
 GAP = 2
 SIGN = 2
 """Cells for the sign in front of a row."""
@@ -42,15 +43,17 @@ WORDS = (
 
 
 def ordered(layers: tuple[LayerResult, ...], by: Order) -> tuple[LayerResult, ...]:
-    """The layers by falling local or accumulated error, or in execution order."""
+    """The layers by falling effect on the output, by error over noise floor, or in execution order."""
     if by == "order":
         return layers
-    limit = lsb_limit(layers)
+    return tuple(sorted(layers, key=lambda layer: _rank(layer, by), reverse=True))
 
-    def size(layer: LayerResult) -> float:
-        return excess(layer.local if by == "local" else layer.accumulated, limit)
 
-    return tuple(sorted(layers, key=size, reverse=True))
+def _rank(layer: LayerResult, by: Order) -> tuple[float, float]:
+    made = -1.0 if layer.excess is None else layer.excess
+    if by == "accumulated":
+        return -1.0 if layer.inherited is None else layer.inherited, made
+    return abs(layer.effect or 0.0) if by == "effect" else made, made
 
 
 def layer_table(layers: tuple[LayerResult, ...], everyone: tuple[LayerResult, ...], width: int) -> Table:
@@ -63,20 +66,25 @@ def layer_table(layers: tuple[LayerResult, ...], everyone: tuple[LayerResult, ..
     """
     unit = lsb_or_ulp(everyone)
     made, inherited = frozenset(sources(everyone)), frozenset(victims(everyone))
-    accumulated = _numbers("accumulated", [layer.accumulated for layer in layers], unit)
-    local = _numbers("local", [layer.local for layer in layers], unit)
-    room = width - SIGN - sum(GAP + _width(column) for column in (accumulated, local))
+    columns = [
+        _numbers("accumulated", [layer.accumulated for layer in layers], unit),
+        _numbers("local", [layer.local for layer in layers], unit),
+        _column("\n×floor", [units.times(layer.excess) for layer in layers]),
+    ]
+    if any(layer.effect is not None for layer in everyone):
+        columns.append(_column("\neffect", [units.effect(layer.effect) for layer in layers]))
+    room = width - SIGN - sum(GAP + _width(column) for column in columns)
     words = _fit(_columns(everyone), layers, room)
     table = Table(box=None, pad_edge=False, padding=(0, GAP, 0, 0), header_style="dim")
     for column, size in words:
         indent = 0 if table.columns else SIGN
         table.add_column(f"\n{'':{indent}}{column.title}", width=indent + size, no_wrap=True)
-    for numbers in (accumulated, local):
+    for numbers in columns:
         table.add_column(numbers[0], justify="right", no_wrap=True)
-    for layer, *numbers in zip(layers, accumulated[1:], local[1:], strict=True):
+    for layer, *numbers in zip(layers, *(column[1:] for column in columns), strict=True):
         sign = units.MADE_HERE if layer in made else units.INHERITED if layer in inherited else " "
         texts = [column.clip(column.text(layer), size) for column, size in words]
-        table.add_row(*_styled(sign, texts, *numbers))
+        table.add_row(*_styled(sign, texts, numbers))
     return table
 
 
@@ -92,6 +100,10 @@ def _numbers(title: str, errors: list[ErrorMetrics | None], unit: Literal["LSB",
     left, right = (max(len(pair[i]) for pair in pairs) for i in (0, 1))
     cells = [f"{steps:>{left}}  {decibels:>{right}}" for steps, decibels in pairs]
     return [f"{title}\n{cells[0]}", *cells[1:]]
+
+
+def _column(title: str, cells: list[str]) -> list[str]:
+    return [title, *cells]
 
 
 def _width(column: list[str]) -> int:
@@ -127,12 +139,12 @@ def _fit(columns: list[_Words], layers: tuple[LayerResult, ...], room: int) -> l
     return list(zip(columns, sizes, strict=False))
 
 
-def _styled(sign: str, words: list[str], accumulated: str, local: str) -> list[Text]:
+def _styled(sign: str, words: list[str], numbers: list[str]) -> list[Text]:
     """Bright where the error is made, dim where it is inherited."""
     made = sign == units.MADE_HERE
     return [
         Text.assemble((f"{sign} ", "bold red" if made else "dim"), (words[0], "bold" if made else "")),
         *(Text(word, "dim") for word in words[1:]),
-        Text(accumulated, "dim"),
-        Text(local, "bold red" if made else ""),
+        Text(numbers[0], "dim"),
+        *(Text(number, "bold red" if made else "") for number in numbers[1:]),
     ]

@@ -58,7 +58,7 @@ def print_report(
     answer = comparison or empty_comparison()
     if manifest.failure:
         console.print(_failure(manifest.failure))
-    if comparison or not manifest.failure:
+    if answer.verdict.kind != "lowering" and (comparison or not manifest.failure):
         console.print(_verdict(answer.verdict))
     console.print(Text(f"\n  {manifest.target} · {manifest.precision} · {manifest.soc}", "bold"))
     if answer.ladder:
@@ -74,6 +74,9 @@ def print_report(
 
 def _failure(failure: Failure) -> RenderableType:
     lines = [Text(f"the recording ends early: {failure.step} failed", "bold red"), Text(failure.error)]
+    if failure.node:
+        where = ", ".join(part for part in (failure.node.module, failure.node.source) if part)
+        lines.append(Text.assemble(("at: ", "bold"), failure.node.op, f" ({where})" if where else ""))
     if failure.hint:
         lines.append(Text.assemble(("hint: ", "bold"), failure.hint))
     return _signed(units.BROKEN, "bold red", Group(*lines))

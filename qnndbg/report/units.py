@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Literal
 
 from qnndbg.model.result import ErrorMetrics
@@ -60,6 +61,20 @@ def number(value: float) -> str:
 def signed(value: float, *, plus: bool = False) -> str:
     """One decimal, with a minus sign as wide as a plus."""
     return f"{value:{'+' if plus else ''}.1f}".replace("-", "−")
+
+
+def times(value: float | None) -> str:
+    """An error over its noise floor, as a cell."""
+    if value is None:
+        return NONE
+    return "∞" if math.isinf(value) else number(value)
+
+
+def effect(share: float | None) -> str:
+    """A share of the output's error in per cent, as a cell; opposite errors have a minus sign."""
+    if share is None:
+        return NONE
+    return "0 %" if abs(share) < 0.0005 else f"{signed(100 * share)} %"
 
 
 def percent(part: int, whole: int) -> str:

@@ -1,0 +1,130 @@
+"""Why a place makes an error: from what was measured there to a cause that a user can act on.
+
+A cause belongs to a step. The backend's are a kernel that is wrong, values that half floats cannot hold
+(overflow, flushed to zero, too few digits, integers, a running sum that stagnates), and amplification: the
+error is no larger than rounding explains, and the net magnifies it. The quantiser's are a range that clips,
+one that is too wide, an outlier channel, amplification again, and plainly too few bits.
+"""
+
+from __future__ import annotations
+
+import math
+
+from qnndbg.model.attribution import Attribution, Effect, Rounding
+from qnndbg.model.limits import FP16_MAX
+from qnndbg.model.result import Cause, Source
+
+FLOOR_LIMIT = 3.0
+"""Local error over noise floor beyond which rounding is no explanation."""
+MOST = 0.5
+"""A property explains an error if it makes more than this share of it."""
+RANGE_USED = 0.5
+"""An encoding wastes a bit or more where the values use less of its range than this."""
+OUTLIER = 8.0
+"""A channel whose magnitude is that many times the median one takes three bits from the others."""
+MAGNIFIED = 10.0
+"""An output whose relative error is that many times that of the place: the net magnifies it."""
+MINOR_SHARE = 0.02
+"""A place that makes less of an output's error is not named."""
+RUNNING_SUMS = ("cumsum", "sum", "mean", "avg_pool2d", "adaptive_avg_pool2d")
+FEW_BITS = 11
+"""Precision of a half float in bits."""
+
+
+def sources_of(attribution: Attribution) -> tuple[Source, ...]:
+    """The places that make an output's error, by falling share.
+
+    Args:
+        attribution: one output in one step.
+    """
+    found = [
+        _source(attribution, effect) for effect in attribution.effects if abs(effect.share) >= MINOR_SHARE
+    ]
+    return tuple(sorted(found, key=lambda source: (-abs(source.share), source.name)))
+
+
+def _source(attribution: Attribution, effect: Effect) -> Source:
+    cause, detail = (
+        _quantisers(attribution, effect)
+        if attribution.step == "quantisation"
+        else _backends(attribution, effect)
+    )
+    excess = effect.excess
+    return Source(
+        step=attribution.step,
+        method=attribution.method,
+        sample=attribution.sample,
+        output=attribution.output,
+        kind=effect.kind,
+        name=effect.name,
+        op=effect.op,
+        module=effect.module,
+        source=effect.source,
+        share=effect.share,
+        excess=excess if math.isfinite(excess) else None,
+        cause=cause,
+        detail=detail,
+    )
+
+
+def _quantisers(attribution: Attribution, effect: Effect) -> tuple[Cause, str]:
+    rounding = effect.rounding
+    if rounding is None:
+        return "few bits", "its inputs are rounded"
+    if effect.kind != "constant" and rounding.clipped_energy > MOST:
+        return "clipped", f"{rounding.clipped:.1%} of its values are clipped"
+    if rounding.bits and rounding.range_used < RANGE_USED:
+        return "wide range", f"its values use {rounding.range_used:.0%} of the range"
+    if rounding.spread > OUTLIER and rounding.channels > 1:
+        return "outlier channel", f"a channel is {rounding.spread:.0f} times the median one"
+    if _gain(attribution, effect) > MAGNIFIED:
+        return (
+            "amplified",
+            f"rounding to {_bits(rounding)} is magnified {_gain(attribution, effect):.0f} times",
+        )
+    return "few bits", f"{_bits(rounding)} leave it {_decibels(effect)}"
+
+
+def _backends(attribution: Attribution, effect: Effect) -> tuple[Cause, str]:
+    peak = effect.peak
+    if effect.half and peak > FP16_MAX:
+        return "overflow", f"values reach {peak:.4g}, and half floats end at {FP16_MAX:.0f}"
+    if effect.kind != "op":
+        if effect.flushed:
+            return (
+                "flushed",
+                f"{effect.flushed:.1%} of its values become zero or lose most digits in half floats",
+            )
+        return "precision", f"half floats have {FEW_BITS} bits, which its values need more than"
+    if effect.excess > FLOOR_LIMIT:
+        op = effect.op.split(".")[1] if effect.op.count(".") == 2 else effect.op
+        if effect.half and op in RUNNING_SUMS and effect.stagnates:
+            return "stagnation", "its running sum is so large that half floats lose what is added"
+        return "kernel", f"its error is {_times(effect.excess)} what rounding explains"
+    if effect.half and effect.integers:
+        return "integers", "integers are computed in half floats, which are not exact"
+    return (
+        "amplified",
+        f"its error is rounding, which the net magnifies {_gain(attribution, effect):.0f} times",
+    )
+
+
+def _gain(attribution: Attribution, effect: Effect) -> float:
+    """Relative error of the output, as far as it is made here, over the relative error of the place."""
+    if not attribution.signal or not effect.signal or not effect.error:
+        return math.inf
+    return abs(effect.share) * attribution.error / attribution.signal / (effect.error / effect.signal)
+
+
+def _bits(rounding: Rounding) -> str:
+    return f"{rounding.bits} bits" if rounding.bits else "its encodings"
+
+
+def _decibels(effect: Effect) -> str:
+    if not effect.error or not effect.signal:
+        return "no error"
+    return f"{20 * math.log10(effect.signal / effect.error):.0f} dB"
+
+
+def _times(excess: float) -> str:
+    return f"{excess:.0f} times" if math.isfinite(excess) else "more than"

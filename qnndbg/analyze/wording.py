@@ -1,0 +1,233 @@
+"""The words of a verdict: what is wrong, whose fault it is, how much of the error, and what to try next."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from qnndbg.model.recording import Failure, Fallback, PassEvent
+from qnndbg.model.result import Cause, Coverage, ErrorMetrics, Rung, Source, Verdict, VerdictKind
+
+if TYPE_CHECKING:
+    from qnndbg.analyze.verdict import Payload
+
+REMEDIES: dict[Cause, str] = {
+    "kernel": "Keep {op} off the HTP (skip_node_op_set), or write it in other ops, and record again.",
+    "overflow": "Rescale the values of {op} so that they stay below 65504, and scale back behind it.",
+    "flushed": "Make it at least 6.1e-05, where half floats begin to lose digits, or scale around it.",
+    "precision": "Subtract an offset or rescale it before it goes into the model, or quantise to 16 bits.",
+    "integers": "Compute {op} on the CPU (skip_node_op_set): whole numbers need exact arithmetic.",
+    "stagnation": "Sum in parts, or take the mean of means, so that no sum outgrows what is added to it.",
+    "amplified": "Rewrite what comes after {op}, so that no small difference of large numbers decides.",
+    "clipped": "Try a min-max observer, since the default one clips; then calibrate with inputs like these.",
+    "wide range": "Calibrate with inputs like these, so that the range fits the values.",
+    "outlier channel": "Quantise it per channel, or give it 16 bits.",
+    "few bits": "Give it 16 bits (--precision 16a8w), or keep it in fp16.",
+}
+
+
+def blamed(
+    kind: VerdictKind, culprit: Source, found: Sequence[Source], rung: Rung, final: Rung | None
+) -> Verdict:
+    """A place in a step is to blame.
+
+    Args:
+        kind: whose fault that is.
+        culprit: the place.
+        found: all sources of the output in the step, the culprit among them.
+        rung: at which the error shows.
+        final: the HTP's last word on that output.
+    """
+    name = culprit_name(culprit)
+    where = ", ".join(part for part in (_module(culprit), culprit.source) if part)
+    share = (
+        f"{culprit.share:.0%} of the error of {output_name(rung)} begins"
+        if kind == "amplification"
+        else (f"{culprit.share:.0%} of the error of {output_name(rung)} is made")
+    )
+    text = f"{kind}: {share} at {name}{f' ({where})' if where else ''}: {culprit.detail}; {ending(final)}"
+    return Verdict(
+        kind=kind,
+        text=text,
+        culprit=culprit.name,
+        next_step=REMEDIES[culprit.cause].format(op=short_op(culprit.op) or culprit.name),
+        op=culprit.op,
+        share=culprit.share,
+        confidence="measured",
+    )
+
+
+def step_only(kind: VerdictKind, rung: Rung, final: Rung | None) -> Verdict:
+    """A step is to blame, and no place in it could be told."""
+    who = "the quantised model on the CPU" if kind == "quantisation" else "the HTP"
+    return Verdict(
+        kind=kind,
+        text=f"{kind}: {who} has {decibels(rung.against_previous)} against the step before; {ending(final)}",
+        culprit="",
+        next_step=(
+            "Try a min-max observer, since the default one clips; then more calibration inputs."
+            if kind == "quantisation"
+            else "Look at the layers with the largest local errors, of which many small ones add up."
+        ),
+    )
+
+
+def guilty_pass(rung: Rung, final: Rung | None) -> Verdict:
+    """Passes changed the numbers."""
+    stage = "preprocess" if rung.name == "reference" else "export or to-edge"
+    kept = decibels(rung.against_previous)
+    return Verdict(
+        kind="pass",
+        text=f"pass: the {stage} passes change the numbers and leave {kept}; {ending(final)}",
+        culprit="",
+        next_step="Look at the passes that changed the graph in these stages; the recording lists them.",
+    )
+
+
+def build_differs(rung: Rung, final: Rung | None) -> Verdict:
+    """The production build computes something else than the one with the dump."""
+    return Verdict(
+        kind="backend",
+        text=(
+            f"backend: the production build has {decibels(rung.against_previous)} against the build that "
+            f"dumps its intermediates, so that its layers cannot be seen; {ending(final)}"
+        ),
+        culprit="",
+        next_step="Take ops off the HTP one after the other (skip_node_op_set) until the two builds agree.",
+    )
+
+
+def misread_input(notes: Sequence[str], rung: Rung) -> Verdict:
+    """An input is right, and is read in another layout."""
+    what = notes[0] if notes else "an input is not contiguous"
+    name = what.partition(":")[0]
+    return Verdict(
+        kind="input",
+        text=f"input: {what}; {output_name(rung)} has {decibels(rung.against_eager)} against eager",
+        culprit=name,
+        next_step="Hand it over contiguous: x.contiguous().",
+        share=1.0,
+        confidence="measured",
+    )
+
+
+def payload(found: Payload, final: Rung | None) -> Verdict:
+    """The program hands out something else than the HTP computed."""
+    where = f" ({found.source})" if found.source else ""
+    return Verdict(
+        kind="backend",
+        text=(
+            f"backend: output {found.output} of the program is not what {short_op(found.op)}{where} "
+            f"computed: {found.detail}; {ending(final)}"
+        ),
+        culprit=found.tensor,
+        op=found.op,
+        next_step="Cast it to int32 in the model, or return the values that it picks instead.",
+        share=1.0,
+        confidence="measured",
+    )
+
+
+def clean(final: Rung, coverage: Coverage) -> Verdict:
+    """Nothing is wrong."""
+    return Verdict(
+        kind="clean",
+        text=f"clean: {ending(final)}; {coverage.compared} QNN tensors compared",
+        culprit="",
+        next_step="Nothing to fix; record other inputs to see whether it stays so.",
+    )
+
+
+def outputs_missing() -> Verdict:
+    """Layers were compared, and no output was."""
+    return Verdict(
+        kind="incomplete",
+        text="incomplete: no output of the HTP could be compared with eager",
+        culprit="",
+        next_step="See the notes on the rungs of the ladder.",
+    )
+
+
+def incomplete(coverage: Coverage) -> Verdict:
+    """Nothing was compared."""
+    text = "incomplete: the recording holds no comparison"
+    if coverage.total:
+        text = f"incomplete: none of {coverage.total} QNN tensors could be compared"
+    step = (
+        "See the reasons under coverage."
+        if coverage.reasons
+        else "Record again, once what ended it early is fixed."
+    )
+    return Verdict(kind="incomplete", text=text, culprit="", next_step=step)
+
+
+def not_delegated(fallbacks: Sequence[Fallback]) -> Verdict:
+    """Everything stays on the CPU."""
+    first = fallbacks[0] if fallbacks else None
+    why = f": {short_op(first.op)}: {first.reason}" if first else ""
+    return Verdict(
+        kind="graph",
+        text=f"graph: nothing was delegated to the HTP; every op stays on the CPU{why}",
+        culprit=first.node if first else "",
+        op=first.op if first else "",
+        next_step="The reasons are listed beside the ops: qnndbg show --all.",
+    )
+
+
+def failed(failure: Failure, passes: Sequence[PassEvent]) -> Verdict:
+    """The lowering did not come to its end."""
+    broken = next((event for event in passes if event.error), None)
+    node = failure.node
+    where = (
+        f"the pass {broken.name} of the stage {broken.stage}"
+        if broken
+        else (f"the stage {failure.stage}" if failure.stage else f"the step {failure.step}")
+    )
+    at = f" at {node.op}{f' ({node.source})' if node.source else ''}" if node else ""
+    return Verdict(
+        kind="lowering",
+        text=f"lowering: {where} fails{at}: {failure.error}",
+        culprit=broken.name if broken else node.name if node else failure.stage or failure.step,
+        op=node.op if node else "",
+        next_step=failure.hint or "The recording holds every graph up to there: qnndbg show --all.",
+    )
+
+
+def culprit_name(source: Source) -> str:
+    """How a user calls a place: the op, or which input or constant."""
+    return short_op(source.op) if source.kind == "op" else f"the {source.kind} {source.name}"
+
+
+def short_op(op: str) -> str:
+    """``hardswish`` of ``aten.hardswish.default``; a name that is no ATen name as it is."""
+    return op.split(".")[1] if op.count(".") == 2 else op
+
+
+def ending(final: Rung | None) -> str:
+    """What is left of an output, as half a sentence."""
+    if final is None:
+        return "its output could not be compared with eager"
+    return f"{output_name(final)} has {decibels(final.against_eager)} against eager"
+
+
+def output_name(rung: Rung) -> str:
+    """An output as a user numbers it; the method and the sample where they are not the usual ones."""
+    name = f"output {rung.output}" if rung.output else "the output"
+    if rung.method != "forward":
+        name = f"{name} of {rung.method}"
+    return f"{name} in sample {rung.sample}" if rung.sample else name
+
+
+def decibels(error: ErrorMetrics | None) -> str:
+    """An SQNR as the object of "has", in the cases where it is no number too."""
+    if error is None:
+        return "no comparison"
+    if not error.mismatched:
+        return "no error"
+    if error.nonfinite:
+        return f"{error.nonfinite} elements that turned NaN or infinite"
+    return "an undefined SQNR (zero signal)" if error.sqnr_db is None else f"{error.sqnr_db:.1f} dB"
+
+
+def _module(source: Source) -> str:
+    return f"module {source.module}" if source.module else ""

@@ -1,0 +1,200 @@
+"""The local reference: each op on the CPU, from the values that the HTP gave to that op on the chip.
+
+What an op read is not always what was dumped. Where the HTP fuses two ops it neither rounds nor clips in
+between, and a half float beyond 65504 is read in three ways. So there are several readings of a dump, and
+for each value the one counts that comes closest to what the HTP made of it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import torch
+
+from qnndbg.execute.effect import like
+from qnndbg.execute.encoding import step_of
+from qnndbg.execute.noise import ROUNDINGS, floor_of, half_of, perturbed, rms, ulp16
+from qnndbg.execute.program import Place, Program
+from qnndbg.execute.reference import Computed
+from qnndbg.model.graph import Arg, Node, QuantParams, Ref, Seq
+from qnndbg.model.limits import FP16_MAX, FP16_OVERFLOW
+
+Reading = Callable[[torch.Tensor, Computed], torch.Tensor]
+"""From a dumped value and what the CPU computed there to what the next op is taken to have read."""
+
+CLEARLY = 0.5
+"""A reading other than the plain one is believed where it leaves less than this share of the error."""
+SEED = 20_011
+
+
+@dataclass(frozen=True, slots=True)
+class Taps:
+    """What the HTP dumped, as real numbers in stored layout."""
+
+    values: Mapping[Place, torch.Tensor]
+    encodings: Mapping[Place, QuantParams]
+    half: bool
+    """Floats are half floats on the HTP, those that go into a delegate too."""
+
+
+@dataclass(slots=True)
+class Local:
+    """Every value as the CPU computes it from the HTP's inputs of that op."""
+
+    values: dict[Place, torch.Tensor] = field(default_factory=dict)
+    floors: dict[Place, float] = field(default_factory=dict)
+    """RMS error that rounding explains; see :mod:`qnndbg.execute.noise`."""
+    read: dict[Place, torch.Tensor] = field(default_factory=dict)
+    """What the users of each value read, if that is not what was dumped."""
+    held: dict[Place, torch.Tensor] = field(default_factory=dict)
+    """Inputs and constants of the delegates as the HTP holds them, where it cannot hold them as they are."""
+    results: list[object] = field(default_factory=list)
+    problems: dict[str, str] = field(default_factory=dict)
+
+
+def evaluate_locally(program: Program, taps: Taps) -> Local:
+    """Evaluate each op from the HTP's values; where none was dumped, from what the CPU computes."""
+    walks = [_Walk(program, taps, reading) for reading in _readings(taps)]
+    plain = walks[0]
+    local = Local(dict(plain.rounded), held=plain.held, results=plain.results, problems=plain.problems)
+    local.values |= plain.given
+    local.floors |= {place: rms(ulp16(value)) * ROUNDINGS for place, value in plain.given.items()}
+    chosen: dict[Place, _Walk] = {}
+    for place, tap in taps.values.items():
+        best = min(walks, key=lambda walk: distance(walk.rounded.get(place), tap))
+        if distance(best.rounded.get(place), tap) < CLEARLY * distance(plain.rounded.get(place), tap):
+            chosen[place] = best
+            local.values[place] = best.rounded[place]
+    local.read = _read_by_users(program, chosen)
+    noisy = _Walk(program, taps, _plain, noisy=True)
+    for place, node in plain.nodes.items():
+        if place in noisy.exact:
+            moved, encoding = noisy.exact[place], taps.encodings.get(place, node.encoding)
+            local.floors[place] = floor_of(node, plain.exact[place], moved, encoding, half=taps.half)
+    return local
+
+
+def _readings(taps: Taps) -> list[Reading]:
+    if taps.half:
+        if all(_representable(tap) for tap in taps.values.values()):
+            return [_plain]
+        return [*(_clamping(limit) for limit in (*FP16_OVERFLOW, math.inf))]
+    return [_plain, _unclipped]
+
+
+def _plain(tap: torch.Tensor, computed: Computed) -> torch.Tensor:
+    return like(tap, computed.value)
+
+
+def _clamping(limit: float) -> Reading:
+    def read(tap: torch.Tensor, computed: Computed) -> torch.Tensor:
+        if tap.is_floating_point():
+            tap = torch.where(tap.abs() > FP16_MAX, tap.sign() * tap.abs().clamp(max=limit), tap)
+        return like(tap, computed.value)
+
+    return read
+
+
+def _unclipped(tap: torch.Tensor, computed: Computed) -> torch.Tensor:
+    """The dumped value, but unclipped where it stands at an end of its range and the op went beyond."""
+    value = like(tap, computed.value)
+    encoding = computed.node.encoding
+    if encoding is None or computed.exact is None or not value.is_floating_point():
+        return value
+    step = step_of(encoding, value.shape)
+    beyond = (computed.exact - value).abs() > step
+    ends = (_end(encoding, encoding.qmin, value.shape), _end(encoding, encoding.qmax, value.shape))
+    at_end = ((value - ends[0]).abs() < step / 2) & (computed.exact < value)
+    at_end |= ((value - ends[1]).abs() < step / 2) & (computed.exact > value)
+    return torch.where(beyond & at_end, computed.exact.to(value.dtype), value)
+
+
+def _end(encoding: QuantParams, integer: int, shape: Sequence[int]) -> torch.Tensor:
+    from qnndbg.execute.encoding import dequantise
+
+    return dequantise(torch.full(tuple(shape), integer, dtype=torch.int64), encoding)
+
+
+def _representable(tap: torch.Tensor) -> bool:
+    return not tap.is_floating_point() or not bool((tap.abs() > FP16_MAX).any())
+
+
+def distance(value: torch.Tensor | None, tap: torch.Tensor) -> float:
+    """L2 norm of a difference; infinite where there is none to take."""
+    if value is None or value.numel() != tap.numel():
+        return math.inf
+    distance = float((value.double().reshape(-1) - tap.double().reshape(-1)).norm())
+    return math.inf if math.isnan(distance) else distance
+
+
+class _Walk:
+    """The program with the HTP's values in one reading."""
+
+    def __init__(self, program: Program, taps: Taps, reading: Reading, *, noisy: bool = False) -> None:
+        self.taps, self.reading, self.noisy = taps, reading, noisy
+        self.generator = torch.Generator().manual_seed(SEED)
+        self.nodes: dict[Place, Node] = {}
+        self.exact: dict[Place, torch.Tensor] = {}
+        self.rounded: dict[Place, torch.Tensor] = {}
+        self.held: dict[Place, torch.Tensor] = {}
+        self.given: dict[Place, torch.Tensor] = {}
+        self.went_on: dict[Place, torch.Tensor] = {}
+        trace = program.run(self._substitute)
+        self.results, self.problems = trace.results, trace.problems
+
+    def _substitute(self, place: Place, computed: Computed) -> torch.Tensor | None:
+        value = computed.value
+        if computed.node.op in {"placeholder", "get_attr"}:
+            return self._noisy(place, self._given(place, value), computed)
+        if value is not None and computed.exact is not None:
+            self.nodes[place] = computed.node
+            self.exact[place], self.rounded[place] = computed.exact, value
+        tap = self.taps.values.get(place)
+        if tap is not None:
+            value = self.reading(tap, computed)
+            if value is not None:
+                self.went_on[place] = value
+        return self._noisy(place, value, computed)
+
+    def _given(self, place: Place, value: torch.Tensor | None) -> torch.Tensor | None:
+        """An input or constant as the HTP holds it."""
+        if value is None or place.partition is None or not self.taps.half:
+            return value
+        held = half_of(value)
+        if not torch.equal(held, value):
+            self.held[place], self.given[place] = held, value
+        return held
+
+    def _noisy(self, place: Place, value: torch.Tensor | None, computed: Computed) -> torch.Tensor | None:
+        if not self.noisy or value is None or computed.node.op == "get_attr":
+            return value
+        if computed.node.constant is not None and not self.taps.half:
+            return value  # weights are integers on both sides
+        encoding = self.taps.encodings.get(place, computed.node.encoding)
+        return perturbed(value, encoding, self.generator, half=self.taps.half)
+
+
+def _read_by_users(program: Program, chosen: Mapping[Place, _Walk]) -> dict[Place, torch.Tensor]:
+    """For each value whose user is explained by another reading, what that user read."""
+    graphs = [(None, program.graph), *program.partitions.items()]
+    nodes = {(number, node.name): node for number, graph in graphs for node in graph.nodes}
+    found: dict[Place, torch.Tensor] = {}
+    for place, walk in chosen.items():
+        for name in inputs_of(nodes[place.partition, place.node].args):
+            maker = Place(place.partition, name, 0)
+            if maker in walk.went_on:
+                found[maker] = walk.went_on[maker]
+    return found
+
+
+def inputs_of(args: Sequence[Arg]) -> list[str]:
+    """The nodes that an op reads, in order."""
+    names: list[str] = []
+    for arg in args:
+        if isinstance(arg, Ref):
+            names.append(arg.node)
+        elif isinstance(arg, Seq):
+            names += inputs_of(arg.items)
+    return names

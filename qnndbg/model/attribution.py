@@ -1,0 +1,99 @@
+"""How the error of one output splits over the places where errors are made."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from msgspec import Struct
+
+Step = Literal["quantisation", "backend"]
+"""Eager against the quantised model on the CPU; that against the HTP."""
+PlaceKind = Literal["op", "input", "constant"]
+
+
+class Rounding(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What an encoding does to the values of one place."""
+
+    bits: int
+    clipped: float
+    """Share of the elements that lie outside of the range."""
+    clipped_energy: float
+    """Share of the squared error that these elements make."""
+    range_used: float
+    """Span of the values over the span of the range; above 1 where values are clipped."""
+    channel: int | None = None
+    """The channel (second axis; first of a weight) with the largest squared error, where there is one."""
+    channel_share: float = 0.0
+    """Its share of the squared error."""
+    channels: int = 0
+    spread: float = 1.0
+    """Largest over median magnitude of the channels: an outlier channel shows here."""
+
+
+class Effect(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The error that is made at one place, and its share of the output's error."""
+
+    kind: PlaceKind
+    name: str
+    """QNN tensor, graph input, parameter or node."""
+    node: str
+    partition: int | None = None
+    output: int = 0
+    op: str = ""
+    module: str = ""
+    source: str = ""
+    error: float
+    """RMS of the error made here, in real units."""
+    floor: float = 0.0
+    """RMS that rounding explains here."""
+    signal: float = 0.0
+    """RMS of the reference."""
+    linear: float | None = None
+    exact: float | None = None
+    rounding: Rounding | None = None
+    half: bool = False
+    """It is a half float on the HTP."""
+    peak: float = 0.0
+    """Largest magnitude of the reference."""
+    flushed: float = 0.0
+    """Share of its elements other than zero of which half precision leaves less than eight bits."""
+    integers: bool = False
+    """All that the op reads are whole numbers."""
+    stagnates: bool = False
+    """It sums numbers that are less than half a unit in the last place of the sum."""
+    fused: bool = False
+    """The HTP did not clip here, since it fuses the op with the next one."""
+
+    @property
+    def share(self) -> float:
+        """Share of the output's error; exact if it was found, else linear."""
+        return self.exact if self.exact is not None else self.linear or 0.0
+
+    @property
+    def excess(self) -> float:
+        """Error over floor: above 1 it is more than rounding explains on average; infinite if none is."""
+        if not self.error:
+            return 0.0
+        return self.error / self.floor if self.floor else float("inf")
+
+
+class Attribution(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One output's error in one step, split over its places."""
+
+    step: Step
+    method: str
+    sample: int = 0
+    output: int = 0
+    error: float
+    """L2 norm of the output's error in this step."""
+    signal: float
+    """L2 norm of the output before the step."""
+    explained: float | None = None
+    """Sum of the linear effects; None if the output has no gradient."""
+    effects: tuple[Effect, ...] = ()
+    """In the order of execution; those without error and without effect are left out."""
+
+    @property
+    def id(self) -> str:
+        """Its name in the recording."""
+        return f"{self.step}.{self.method}.{self.sample}.{self.output}"

@@ -1,0 +1,292 @@
+"""Splits the error of each output over the places where errors are made, for either step that makes any.
+
+Quantisation is eager against the quantised model, backend is that model against the HTP. Both are the same
+question: a reference program, the other side's value at each of its places, and the error made at each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from qnndbg.execute.effect import exact_effects, like, linear_effects
+from qnndbg.execute.local import Local, Taps, inputs_of
+from qnndbg.execute.noise import half_of, ulp16
+from qnndbg.execute.program import Place, Program
+from qnndbg.execute.reference import Computed
+from qnndbg.execute.rounding import channel_axis, grid_of, rounding_of
+from qnndbg.model.attribution import Attribution, Effect, Rounding, Step
+from qnndbg.model.graph import Node, Ref
+
+MAX_OUTPUTS = 8
+"""Outputs whose error is split, the worst ones; a decoder has one for each layer's cache."""
+SECONDS = 10.0
+"""What the exact effects of one output may take."""
+LOST = 2.0**-8
+"""A half float that is off by more than this has less than eight bits left."""
+
+
+@dataclass(slots=True)
+class _Side:
+    """The other side's values at the places of a reference program, and the errors that are made there."""
+
+    targets: dict[Place, torch.Tensor] = field(default_factory=dict)
+    errors: dict[Place, torch.Tensor] = field(default_factory=dict)
+    floors: Mapping[Place, float] = field(default_factory=dict)
+    roundings: dict[Place, Rounding] = field(default_factory=dict)
+    fused: frozenset[Place] = frozenset()
+    half: bool = False
+    """Floats in the delegates are half floats."""
+
+
+def attribute_backend(
+    program: Program, taps: Taps, local: Local, names: Mapping[Place, str], method: str, sample: int
+) -> Iterator[Attribution]:
+    """Split what the HTP adds over its ops, and over the inputs and constants that it cannot hold.
+
+    Args:
+        program: the quantised reference with its delegates.
+        taps: what the HTP dumped.
+        local: the same places from the HTP's own inputs.
+        names: QNN tensor of each place.
+        method: whose outputs they are.
+        sample: of which inputs.
+    """
+    targets = {**local.held, **taps.values, **local.read}
+    side = _Side(targets=targets, floors=dict(local.floors), fused=frozenset(local.read), half=taps.half)
+    for place, target in targets.items():
+        made = local.values.get(place)
+        if made is not None and made.is_floating_point():
+            side.errors[place] = like(target, made) - made
+    yield from _attributed(program, side, local.results, "backend", names, method, sample)
+
+
+def attribute_quantisation(
+    float_model: Program, quantised_model: Program, method: str, sample: int
+) -> Iterator[Attribution]:
+    """Split what the quantiser adds over inputs, weights, biases and activations.
+
+    Args:
+        float_model: as it was when the observers were put in.
+        quantised_model: what convert_pt2e returned, in which ops keep their names.
+        method: whose outputs they are.
+        sample: of which inputs.
+    """
+    side, results = _Quantised(float_model, quantised_model).side()
+    yield from _attributed(float_model, side, results, "quantisation", {}, method, sample)
+
+
+class _Quantised:
+    """Finds the quantised value of each input, constant and op of the float model, by the op's name."""
+
+    def __init__(self, float_model: Program, quantised_model: Program) -> None:
+        self.float_model = float_model
+        self.nodes = {node.name: node for node in quantised_model.graph.nodes}
+        self.values: dict[str, torch.Tensor] = {}
+        self.results = quantised_model.run(self._collect).results
+        self.rounded_by: dict[str, Node] = {}
+        for node in quantised_model.graph.nodes:
+            if ".quantize_" in node.target and node.args and isinstance(node.args[0], Ref):
+                self.rounded_by.setdefault(node.args[0].node, node)
+
+    def _collect(self, place: Place, computed: Computed) -> torch.Tensor | None:
+        if computed.value is not None:
+            self.values[computed.node.name] = computed.value
+        return computed.value
+
+    def side(self) -> tuple[_Side, Sequence[object]]:
+        side = _Side()
+        for node in self.float_model.graph.nodes:
+            twin = self.nodes.get(node.name)
+            if node.op == "call_function" and twin is not None and twin.target == node.target:
+                self._constants(node, twin, side)
+            if (node.op == "call_function" and twin is not None) or node.role == "input":
+                self._activation(node, side)
+        self._local_errors(side)
+        return side, self.results
+
+    def _activation(self, node: Node, side: _Side) -> None:
+        exact, rounded_by = self.values.get(node.name), self.rounded_by.get(node.name)
+        if exact is None:
+            return
+        place = Place(None, node.name, 0)
+        side.targets[place] = exact
+        if rounded_by is not None and rounded_by.name in self.values:
+            side.targets[place] = self.values[rounded_by.name]
+            side.roundings[place] = rounding_of(
+                exact, side.targets[place], grid_of(rounded_by), axis=channel_axis(exact, node.target)
+            )
+
+    def _constants(self, node: Node, twin: Node, side: _Side) -> None:
+        floats = {n.name: n for n in self.float_model.graph.nodes if n.constant is not None}
+        for mine, other in zip(node.args, twin.args, strict=False):
+            if not isinstance(mine, Ref) or not isinstance(other, Ref) or mine.node not in floats:
+                continue
+            constant = floats[mine.node].constant
+            rounded = self.values.get(other.node)
+            if constant is None or rounded is None:
+                continue
+            exact = self.float_model.load(constant)
+            if exact.shape != rounded.shape or not exact.is_floating_point():
+                continue
+            place = Place(None, mine.node, 0)
+            side.targets[place] = rounded
+            if exact.numel() and not torch.equal(exact, rounded):
+                side.roundings[place] = rounding_of(exact, rounded, grid_of(self.nodes[other.node]), axis=0)
+
+    def _local_errors(self, side: _Side) -> None:
+        def note(place: Place, computed: Computed) -> torch.Tensor | None:
+            target, value = side.targets.get(place), computed.value
+            if target is None or value is None:
+                return value
+            if value.is_floating_point() and value.shape == target.shape:
+                side.errors[place] = target - value
+            return like(target, value)
+
+        self.float_model.run(note)
+
+
+def _attributed(
+    program: Program,
+    side: _Side,
+    results: Sequence[object],
+    step: Step,
+    names: Mapping[Place, str],
+    method: str,
+    sample: int,
+) -> Iterator[Attribution]:
+    described = _Described(program)
+    outputs = _Outputs(described.results, results)
+    order = [place for place in described.order if place in side.targets and described.differs(place, side)]
+    for output in outputs.worst(MAX_OUTPUTS):
+        direction = outputs.directions[output]
+        linear = linear_effects(program, side.errors, direction, output)
+        exact = exact_effects(program, side.targets, order, direction, output, SECONDS) if order else {}
+        effects = [
+            described.effect(place, side, names, linear.get(place), exact.get(place)) for place in order
+        ]
+        yield Attribution(
+            step=step,
+            method=method,
+            sample=sample,
+            output=output,
+            error=float(direction.double().norm()),
+            signal=float(outputs.signals[output]),
+            explained=sum(linear.values()) if linear else None,
+            effects=tuple(effects),
+        )
+
+
+class _Outputs:
+    """The outputs that differ by a finite error, and by how much."""
+
+    def __init__(self, reference: Sequence[object], target: Sequence[object]) -> None:
+        self.directions: dict[int, torch.Tensor] = {}
+        self.signals: dict[int, float] = {}
+        for number, (one, other) in enumerate(zip(reference, target, strict=False)):
+            if not isinstance(one, torch.Tensor) or not isinstance(other, torch.Tensor):
+                continue
+            error = like(other, one).double() - one.double()
+            if 0 < float(error.norm()) < float("inf"):
+                self.directions[number] = error
+                self.signals[number] = float(one.double().norm())
+
+    def worst(self, count: int) -> list[int]:
+        """The numbers of the outputs with the largest relative errors, in order."""
+
+        def relative(number: int) -> float:
+            error = float(self.directions[number].norm())
+            return error / self.signals[number] if self.signals[number] else float("inf")
+
+        return sorted(sorted(self.directions, key=lambda n: (-relative(n), n))[:count])
+
+
+class _Described:
+    """A run of the reference, with what is to be said of each of its places."""
+
+    def __init__(self, program: Program) -> None:
+        self.order: list[Place] = []
+        self.nodes: dict[Place, Node] = {}
+        self.values: dict[Place, torch.Tensor] = {}
+        self.results = program.run(self._note).results
+
+    def _note(self, place: Place, computed: Computed) -> torch.Tensor | None:
+        if computed.value is not None:
+            self.order.append(place)
+            self.nodes[place], self.values[place] = computed.node, computed.value
+        return computed.value
+
+    def differs(self, place: Place, side: _Side) -> bool:
+        """Whether the other side has something else here; what is equal can have no effect."""
+        value = self.values[place]
+        return not torch.equal(like(side.targets[place], value), value)
+
+    def effect(
+        self,
+        place: Place,
+        side: _Side,
+        names: Mapping[Place, str],
+        linear: float | None,
+        exact: float | None,
+    ) -> Effect:
+        node, error = self.nodes[place], side.errors.get(place)
+        if error is None and place in side.targets:
+            error = like(side.targets[place], self.values[place]).double() - self.values[place].double()
+        constant = node.constant is not None
+        return Effect(
+            kind="op" if node.op == "call_function" else "constant" if constant else "input",
+            name=names.get(place, node.name),
+            node=node.name,
+            partition=place.partition,
+            output=place.output,
+            op=node.target if node.op == "call_function" else "",
+            module=node.origin.module_path,
+            source=node.origin.source,
+            error=_rms(error),
+            floor=side.floors.get(place, 0.0),
+            signal=_rms(self.values[place]),
+            linear=linear,
+            exact=exact,
+            rounding=side.roundings.get(place),
+            fused=place in side.fused,
+            **(self._half(place, side) if side.half and place.partition is not None else {}),
+        )
+
+    def _half(self, place: Place, side: _Side) -> dict[str, Any]:
+        """What half floats make of a place."""
+        value = self.values[place]
+        if not value.is_floating_point() or not value.numel():
+            return {}
+        inputs = [
+            self.values[source]
+            for name in inputs_of(self.nodes[place].args)
+            if (source := Place(place.partition, name, 0)) in self.values
+        ]
+        lost = (half_of(value) - value).abs() > LOST * value.abs()
+        return {
+            "half": True,
+            "peak": float(value.abs().max()),
+            "flushed": float((lost & (value.abs() < 1)).double().mean()),
+            "integers": bool(inputs) and all(_whole(v) for v in inputs),
+            "stagnates": any(_stagnates(value, v) for v in inputs),
+        }
+
+
+def _whole(value: torch.Tensor) -> bool:
+    return not value.is_floating_point() or bool((value == value.round()).all())
+
+
+def _stagnates(total: torch.Tensor, part: torch.Tensor) -> bool:
+    """Whether half of the parts are lost when they are added to the largest total."""
+    if not part.is_floating_point() or not part.numel():
+        return False
+    return bool(part.abs().median() <= ulp16(total.abs().max()) / 2) and bool(part.abs().max() > 0)
+
+
+def _rms(value: torch.Tensor | None) -> float:
+    if value is None or not value.numel():
+        return 0.0
+    return min(float(value.double().square().mean().sqrt()), 1e300)

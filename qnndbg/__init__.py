@@ -29,6 +29,8 @@ _PUBLIC = {
     "open_recording": "qnndbg.recording.store",
     "record": "qnndbg.pipeline.live",
 }
+_OF_RECORDING = frozenset({"torch", "torchao", "executorch"})
+"""Packages that only the extra installs."""
 
 
 def __getattr__(name: str) -> Any:
@@ -37,4 +39,13 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module
 
-    return getattr(import_module(_PUBLIC[name]), name)
+    try:
+        module = import_module(_PUBLIC[name])
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] not in _OF_RECORDING:
+            raise
+        from qnndbg.errors import SdkError
+
+        hint = f'{name} needs what recording needs: pip install "qnndbg[qnn]"'
+        raise SdkError(f"{error.name} is not installed", hint) from error
+    return getattr(module, name)

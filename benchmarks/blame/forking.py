@@ -1,6 +1,6 @@
-"""Records many small models quickly: each in a fork of one process that has loaded torch and the QNN libraries.
+"""Records many small models quickly: each in a fork of one process that has loaded torch and QNN.
 
-A real recording starts a fresh process, which imports for longer than a small net takes to lower. A fork is as
+A real recording starts a fresh process, whose imports take longer than the lowering of a small net. A fork is as
 isolated: what crashes or leaks there costs one case.
 """
 
@@ -66,7 +66,7 @@ def _work(function: str, payload: Mapping[str, object], log: Path, pipe: int) ->
         sink = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
         for descriptor in (1, 2):
             os.dup2(sink, descriptor)
-        with open(pipe, "wb") as messages:  # noqa: PTH123  a descriptor has no path
+        with open(pipe, "wb") as messages:
             child._answer({"function": function, "payload": payload}, messages)
     except BaseException:  # noqa: BLE001  told to the parent; a fork must not go on in its code
         os._exit(1)

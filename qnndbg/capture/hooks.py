@@ -17,6 +17,7 @@ from torch.export import ExportedProgram
 
 from qnndbg.capture.fallback import delegation_of, judged
 from qnndbg.capture.lowering import shared_copy
+from qnndbg.capture.precision import precision_of
 from qnndbg.capture.qnn_graph import qnn_graph_from_wrappers
 from qnndbg.capture.session import Session
 
@@ -62,8 +63,8 @@ def on_export(
 ) -> Any:
     """The pipeline behind ``torch.export``; here the example inputs of the method are seen."""
     session.start()
-    method = _method_of_caller()
-    _note_inputs(session, method, exported_program)
+    method, specs = _caller()
+    _note_known(session, method, exported_program, specs)
     with session.recorder.stage("export", exported_program, method=method):
         return original(self, exported_program, *args, **kwargs)
 
@@ -99,7 +100,7 @@ def on_edge_manager(
     session.queue = list(aten_programs)
     if any(isinstance(p, QnnPartitioner) for found in partitioner.values() for p in found):
         for method, program in aten_programs.items():
-            _note_inputs(session, method, program)
+            _note_known(session, method, program, _specs_of(partitioner.get(method, ())))
     return original(partitioner, aten_programs, *args, **kwargs)
 
 
@@ -179,6 +180,7 @@ def _delegated(session: Session, programs: Any, partitioners: Any, call: Callabl
         with recorder.stage("partition", program, method=method):
             lowering.edge_programs[method] = shared_copy(program)
     lowering.partitioners = dict(partitioners)
+    session.on_known(lowering)
     lowered = call()
     for method, program in lowered.items():
         with recorder.stage("partition", program, method=method, begin="to_backend"):
@@ -269,22 +271,34 @@ def on_executorch_passes(
     return original(config, **kwargs) if name is None else original(config, name, **kwargs)
 
 
-def _note_inputs(session: Session, method: str, program: ExportedProgram) -> None:
+def _note_known(session: Session, method: str, program: ExportedProgram, specs: Any) -> None:
+    lowering = session.lowering
     if program.example_inputs is not None:
-        session.lowering.inputs.setdefault(method, tuple(program.example_inputs[0]))
+        lowering.inputs.setdefault(method, tuple(program.example_inputs[0]))
+    if lowering.specs is None and specs:
+        lowering.specs = list(specs)
+        lowering.precision = precision_of([program], lowering.options)
+    session.on_known(lowering)
 
 
-def _method_of_caller() -> str:
-    """The method that is being lowered.
+def _specs_of(partitioners: Any) -> Any:
+    found = [p.compiler_specs_snapshot for p in partitioners if isinstance(p, QnnPartitioner)]
+    return found[0] if found else None
 
-    The pipeline is not told its name, which only the loop of ``to_edge_transform_and_lower_to_qnn`` knows.
+
+def _caller() -> tuple[str, Any]:
+    """The method that is being lowered, and its compile specs.
+
+    The pipeline is told neither, which only the loop of ``to_edge_transform_and_lower_to_qnn`` knows.
     """
     frame = sys._getframe(1)
     while frame is not None:
         if frame.f_code.co_name == "to_edge_transform_and_lower_to_qnn":
-            return str(frame.f_locals.get("graph_name", "forward"))
+            method = str(frame.f_locals.get("graph_name", "forward"))
+            specs = frame.f_locals.get("compiler_specs")
+            return method, specs.get(method) if isinstance(specs, dict) else specs
         frame = frame.f_back  # type: ignore[assignment]
-    return "forward"
+    return "forward", None
 
 
 BEGINNERS = frozenset(

@@ -33,6 +33,10 @@ class Lowering:
     recorder: Recorder
     inputs: dict[str, tuple[Any, ...]] = field(default_factory=dict)
     """Method to the example inputs with which it was exported."""
+    specs: list[CompileSpec] | None = None
+    """Compile specs of the first method; None as long as nobody said them."""
+    precision: str = ""
+    """As the exported program of the first method has it; empty if it was not looked at."""
     edge_programs: dict[str, ExportedProgram] = field(default_factory=dict)
     """Method to a copy, with shared weights, of its edge program just before ``to_backend``."""
     partitioners: dict[str, QnnPartitioner] = field(default_factory=dict)
@@ -52,10 +56,10 @@ class Lowering:
 
     @property
     def options(self) -> Any:
-        """The backend's options of the first method; None if nothing was delegated."""
+        """The backend's options of the first method; None if they are not known yet."""
         for partitioner in self.partitioners.values():
             return flatbuffer_to_option(partitioner.compiler_specs_snapshot[0].value)
-        return None
+        return None if not self.specs else flatbuffer_to_option(self.specs[0].value)
 
     @property
     def op_packages(self) -> tuple[str, ...]:

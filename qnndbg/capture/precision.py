@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from typing import Any
 
+import torch
 from executorch.backends.qualcomm.serialization.qc_schema import QcomChipset, QnnExecuTorchHtpPrecision
 from executorch.backends.qualcomm.utils.constants import QCOM_QUANT_ATTRS, QCOM_QUANT_MAX, QCOM_QUANT_MIN
+from torch.export import ExportedProgram
 
 from qnndbg.capture.lowering import Lowering
 
@@ -19,18 +22,23 @@ def soc_of(lowering: Lowering) -> str:
     return "" if options is None else QcomChipset(options.soc_info.soc_model).name
 
 
-def precision_of(lowering: Lowering) -> str:
-    """What most activations and weights have: ``fp16``, ``8a8w``, ``16a4w`` ...; read off the edge graph."""
+def precision_of(programs: Iterable[ExportedProgram], options: Any) -> str:
+    """What most activations and weights have: ``fp16``, ``8a8w``, ``16a4w`` ...
+
+    Args:
+        programs: of the edge dialect with their encodings, or of ATen with quantise and dequantise ops.
+        options: the backend's.
+    """
     activations: Counter[int] = Counter()
     weights: Counter[int] = Counter()
-    for program in lowering.edge_programs.values():
+    for program in programs:
         for node in program.graph.nodes:
-            bits = _bits(node.meta.get(QCOM_QUANT_ATTRS))
+            bits = _bits(node.meta.get(QCOM_QUANT_ATTRS)) or _bits_of_op(node)
             if bits in {0, BIAS_BITS}:
                 continue
-            is_weight = node.op == "placeholder" and node.name not in program.graph_signature.user_inputs
+            source = node.args[0] if _is(node, "dequantize_") else node
+            is_weight = source.op == "placeholder" and source.name not in program.graph_signature.user_inputs
             (weights if is_weight else activations)[bits] += 1
-    options = lowering.options
     half = options is not None and (
         options.backend_options.htp_options.precision == QnnExecuTorchHtpPrecision.kHtpFp16
     )
@@ -47,3 +55,18 @@ def _most(counter: Counter[int]) -> int:
 def _bits(attrs: Any) -> int:
     """Bits of an encoding's range; 0 without one."""
     return int(attrs[QCOM_QUANT_MAX] - attrs[QCOM_QUANT_MIN]).bit_length() if attrs else 0
+
+
+def _bits_of_op(node: torch.fx.Node) -> int:
+    """Bits of the range that a dequantise op has among its arguments; 0 of any other node."""
+    if not _is(node, "dequantize_"):
+        return 0
+    names = [argument.name for argument in node.target._schema.arguments]  # type: ignore[union-attr]
+    given = dict(zip(names, node.args, strict=False)) | node.kwargs
+    low, high = (given.get(f"quant_{end}", given.get(end)) for end in ("min", "max"))
+    return int(high - low).bit_length() if isinstance(low, int) and isinstance(high, int) else 0
+
+
+def _is(node: torch.fx.Node, kind: str) -> bool:
+    name = str(node.target).split(".")
+    return node.op == "call_function" and len(name) > 1 and name[1].startswith(kind)

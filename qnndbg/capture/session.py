@@ -18,6 +18,8 @@ class Session:
 
     new_recorder: Callable[[int], Recorder]
     """Makes the recorder of the lowering with that number, counted from 0."""
+    on_known: Callable[[Lowering], None] = lambda _lowering: None
+    """Called once inputs and compile specs of a method are known."""
     lowerings: list[Lowering] = field(default_factory=list)
     methods: dict[int, str] = field(default_factory=dict)
     """Identity of a program to its method, while a stage goes through several methods."""

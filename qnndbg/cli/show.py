@@ -9,7 +9,7 @@ from pathlib import Path
 from rich.console import Console
 
 from qnndbg.cli import Subparsers
-from qnndbg.errors import EXIT_OK, NothingComparedError
+from qnndbg.errors import EXIT_OK, NothingComparedError, RecordingError
 from qnndbg.recording.store import Recording, open_recording
 from qnndbg.report import text, units
 from qnndbg.report.as_json import json_report
@@ -22,7 +22,8 @@ def add_parser(subparsers: Subparsers) -> None:
         "show",
         help="print what a recording says",
         description="Print what a recording says: the verdict, the error of the outputs step by step, the "
-        "layers with their accumulated and local error, and what was compared. Exit code 5: nothing was.",
+        "layers with their accumulated and local error, and what was compared. Exit code 5: nothing was; "
+        "3: the recording is damaged.",
     )
     parser.add_argument("recording", type=Path, help="the folder that qnndbg record wrote")
     parser.add_argument("--format", choices=("text", "json"), default="text")
@@ -43,7 +44,7 @@ def run(args: argparse.Namespace) -> int:
 
     Raises:
         NothingComparedError: the recording is complete, and yet no QNN tensor could be compared.
-        RecordingError: it cannot be read.
+        RecordingError: it cannot be read, or parts of it are missing, which is said below the report.
     """
     recording = open_recording(args.recording)
     if args.format == "json":
@@ -51,6 +52,11 @@ def run(args: argparse.Namespace) -> int:
         print(json_report(*parts, sort=args.sort or "order"))
     else:
         print_report(recording, layers=None if args.all else args.layers, sort=args.sort or "local")
+    if damage := recording.damage():
+        raise RecordingError(
+            f"{recording.folder} is damaged: {damage}",
+            "what is shown is what is left of it; copy it again from where it was made, or record again",
+        )
     _check_compared(recording)
     return EXIT_OK
 
@@ -80,9 +86,9 @@ def print_report(
 
 def _check_compared(recording: Recording) -> None:
     comparison = recording.comparison()
-    if recording.manifest.complete and not (comparison and comparison.coverage.compared):
+    if recording.manifest.complete and comparison is not None and not comparison.coverage.compared:
         fact = f"{recording.folder} is complete, and yet no QNN tensor could be compared"
-        raise NothingComparedError(fact, comparison.verdict.next_step if comparison else "record again")
+        raise NothingComparedError(fact, comparison.verdict.next_step)
 
 
 def _count(word: str) -> int:

@@ -19,6 +19,8 @@ LONGEST = 200
 _TROUBLE = re.compile(r"\b(error|fail|fatal|assert|abort|terminate|exception|pure virtual)|what\(\)", re.I)
 _NOISE = re.compile(r"W\d{4} |Failed to load \S*torchao|Could not load this library: \S*torchao")
 """Warnings that importing torch and torchao always leaves."""
+_PYTHON_WARNING = re.compile(r"^\S[^\n]*:\d+: \w*Warning: [^\n]*\n(?:[ \t]+[^\n]*(?:\n|\Z))?", re.M)
+"""A warning and the source line below it, which often speaks of errors without being one."""
 _PYTHON_STACK = "Fatal Python error:"  # faulthandler's, after whatever native code had to say
 _QNN_ERROR = re.compile(r"\[ERROR\] \[Qnn ExecuTorch\]:([^\r\n]*)")
 _BORDER_OP = re.compile(r'"\w*(de)?quantize_per_')
@@ -36,7 +38,8 @@ def last_words(log: Path, start: int = 0) -> str:
         start: offset in bytes at which the worker in question began to write.
     """
     text = _tail(log, start).split(_PYTHON_STACK)[0]
-    lines = [line.strip() for line in re.split(r"[\r\n]+", text) if line.strip() and not _NOISE.match(line)]
+    lines = [line.strip() for line in re.split(r"[\r\n]+", _PYTHON_WARNING.sub("", text)) if line.strip()]
+    lines = [line for line in lines if not _NOISE.match(line)]
     trouble = [line for line in lines[-RECENT:] if _TROUBLE.search(line)]
     return ([*lines, *trouble] or [""])[-1][:LONGEST]
 

@@ -246,8 +246,7 @@ class _Evaluator:
             or user.target == "operator.getitem"
         ):
             return value
-        # Contiguous, since kernels for other strides round differently.
-        return value.permute([order.index(i) for i in range(len(order))]).contiguous()
+        return _canonical(value.permute([order.index(i) for i in range(len(order))]))
 
     def _stored(self, node: Node, value: torch.Tensor) -> torch.Tensor:
         order = node.axis_order
@@ -258,7 +257,7 @@ class _Evaluator:
             or node.target == "operator.getitem"
         ):
             return value
-        return value.permute(order).contiguous()
+        return _canonical(value.permute(order))
 
     def _finish(self) -> None:
         for output in self.graph.outputs:
@@ -268,6 +267,15 @@ class _Evaluator:
                     self.walk.state[output.target] = value
             else:
                 self.walk.results.append(value)
+
+
+def _canonical(value: torch.Tensor) -> torch.Tensor:
+    """Contiguous, since kernels for other strides round differently.
+
+    A copy, as ``contiguous`` leaves a tensor alone whose strides are odd in axes of length 1 only, by which
+    a convolution takes it for channels_last.
+    """
+    return value.clone(memory_format=torch.contiguous_format)
 
 
 def _encodings_of_picked_outputs(graph: Graph) -> Mapping[tuple[str, int], QuantParams]:

@@ -7,6 +7,8 @@ from typing import Any
 
 import torch
 
+from qnndbg.errors import LoweringError
+
 
 def flatten(inputs: object) -> list[Any]:
     """The leaves of nested inputs or outputs, in the order in which a lowered program has them."""
@@ -26,15 +28,45 @@ def call(module: torch.nn.Module, inputs: Sequence[object]) -> list[Any]:
     return outputs
 
 
-def calibrate(prepared: torch.nn.Module, samples: Sequence[tuple[object, ...]]) -> None:
-    """Show the samples to the observers; states of the model itself start anew with each."""
+def calibrate(
+    prepared: torch.nn.Module, samples: Sequence[tuple[object, ...]], example: Sequence[object]
+) -> None:
+    """Show the samples to the observers; states of the model itself start anew with each.
+
+    Args:
+        prepared: what ``prepare_pt2e`` returned.
+        samples: the inputs of each.
+        example: the inputs with which the module was exported.
+
+    Raises:
+        LoweringError: the module cannot be run with a sample.
+    """
     states = {n: b.clone() for n, b in prepared.named_buffers() if "activation_post_process" not in n}
     with torch.no_grad():
-        for sample in samples:
-            prepared(*sample)
+        for number, sample in enumerate(samples):
+            try:
+                prepared(*sample)
+            except Exception as error:
+                given, wanted = _kinds(sample), _kinds(example)
+                raise LoweringError(
+                    f"calibration sample {number} cannot be run: {first_line(error)}",
+                    f"it is {given}; make it what the example inputs are: {wanted}"
+                    if given != wanted
+                    else "",
+                ) from error
             for name, buffer in prepared.named_buffers():
                 if name in states:
                     buffer.copy_(states[name])
+
+
+def _kinds(inputs: object) -> str:
+    """Dtype and shape of each tensor, as in ``float32 (1, 3, 8, 8), int64 (1,)``."""
+    return ", ".join(
+        f"{str(leaf.dtype).removeprefix('torch.')} {tuple(leaf.shape)}"
+        if isinstance(leaf, torch.Tensor)
+        else type(leaf).__name__
+        for leaf in flatten(inputs)
+    )
 
 
 def count_correct(outputs: Sequence[Any], labels: Sequence[int]) -> int:

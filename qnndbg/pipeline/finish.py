@@ -5,20 +5,19 @@ from __future__ import annotations
 import traceback
 from collections.abc import Mapping, Sequence
 
-import torch
 from msgspec.structs import replace
 
 from qnndbg.capture.lowering import Lowering
 from qnndbg.capture.ports import methods_of
 from qnndbg.capture.precision import precision_of, soc_of
 from qnndbg.capture.session import Session
-from qnndbg.capture.tensors import array_from_tensor
+from qnndbg.capture.shapes import free_axes
 from qnndbg.model.recording import Failure, Input, Method
-from qnndbg.pipeline.calls import contiguous, first_line, flatten
+from qnndbg.pipeline.calls import first_line
+from qnndbg.pipeline.failures import failed_pass
 from qnndbg.pipeline.jobs import MEASURES, Lowered, Samples
+from qnndbg.pipeline.known import Inputs, stored_inputs
 from qnndbg.recording.writer import Writer
-
-Inputs = tuple[object, ...]
 
 
 def tapped_name(method: str) -> str:
@@ -51,50 +50,27 @@ def finish(
     try:
         writer.program("htp", lowering.program())
     except Exception as error:  # noqa: BLE001 whatever ExecuTorch raises while it emits a program
-        failure = Failure(step="lower", error=f"the program cannot be emitted: {first_line(error)}")
+        reason = failed_pass(lowering.recorder)
+        why, hint = reason or (first_line(error), "")
+        failure = Failure(step="lower", error=f"the program cannot be emitted: {why}", hint=hint)
         writer.update_manifest(failure=failure)
         return Lowered(folder=str(writer.folder.absolute()), steps=())
     notes = [note for method in lowering.edge_programs if (note := _tap(session, lowering, writer, method))]
     if lowering.shares_weights:
         notes.append("methods share weights, which the HTP emulator cannot execute: there is no rung htp")
+    notes += _shape_notes(lowering)
     writer.add_notes(*notes)
     writer.update_manifest(
         methods=tuple(_with_delegation(lowering, method) for method in methods_of(lowering.emitted)),
-        precision=manifest.precision or precision_of(lowering),
+        # The target's own name for it, else as the whole edge program says more than the first look did.
+        precision=manifest.precision
+        if manifest.precision not in {"", lowering.precision}
+        else precision_of(lowering.edge_programs.values(), lowering.options),
         soc=manifest.soc or soc_of(lowering),
         op_packages=lowering.op_packages,
     )
     steps = MEASURES if not lowering.shares_weights else tuple(s for s in MEASURES if s != "htp")
     return Lowered(folder=str(writer.folder.absolute()), samples=samples, steps=steps)
-
-
-def not_delegated(lowering: Lowering) -> Failure:
-    """Why a lowering in somebody's own code has nothing to measure."""
-    failed = lowering.recorder.failed
-    what = "the code never delegated to QNN"
-    if failed is not None:
-        what = f"the pass {failed.name} failed: {failed.error}"
-    elif lowering.edge_programs:
-        what = f"delegation failed in the stage {lowering.recorder.latest}"
-    return Failure(step="lower", error=what, hint="what the code itself printed says more")
-
-
-def stored_inputs(writer: Writer, values: Inputs, method: str = "forward", sample: int = 0) -> list[Input]:
-    """Store one sample, made contiguous, with a note of what was done to it."""
-    clean, fixed = contiguous(values)
-    given = flatten(values)
-    return [
-        Input(
-            name=f"input {i}",
-            tensor=writer.tensor(*array_from_tensor(value)),
-            note=fixed.get(i, ""),
-            strides=tuple(given[i].stride()) if i in fixed else (),
-            method=method,
-            sample=sample,
-        )
-        for i, value in enumerate(flatten(clean))
-        if isinstance(value, torch.Tensor)
-    ]
 
 
 def _tap(session: Session, lowering: Lowering, writer: Writer, method: str) -> str:
@@ -107,6 +83,15 @@ def _tap(session: Session, lowering: Lowering, writer: Writer, method: str) -> s
             f"no layer of {method} could be compared: building it with the dump failed: {first_line(error)}"
         )
     return ""
+
+
+def _shape_notes(lowering: Lowering) -> list[str]:
+    return [
+        f"{method} has a dynamic shape ({', '.join(axes)}): QNN refuses what depends on it, so that stays on "
+        "the CPU; all was compared in the shape of the recorded inputs"
+        for method, program in lowering.edge_programs.items()
+        if (axes := free_axes(program))
+    ]
 
 
 def _with_delegation(lowering: Lowering, method: Method) -> Method:

@@ -26,8 +26,10 @@ from qnndbg.execute.worker import run_job
 from qnndbg.model.recording import Manifest
 from qnndbg.pipeline import publish
 from qnndbg.pipeline.descriptors import redirected
-from qnndbg.pipeline.finish import Inputs, finish, not_delegated
+from qnndbg.pipeline.failures import failed_pass, not_delegated
+from qnndbg.pipeline.finish import finish
 from qnndbg.pipeline.jobs import Job, Lowered
+from qnndbg.pipeline.known import Inputs, note_known
 from qnndbg.recording.place import numbered, partial
 from qnndbg.recording.store import Recording, open_recording
 from qnndbg.recording.writer import Writer
@@ -84,7 +86,7 @@ def record(path: str | Path, *, sdk: str | None = None, force: bool = False) -> 
         SdkError: no SDK was found.
         LoweringError: this version of ExecuTorch cannot be hooked, or the HTP could not be run.
     """
-    place = publish.free_place(Path(path), force=force)
+    place = publish.free_place(Path(path), force=force, hints=publish.Hints("force=True", "path"))
     found = find_sdk(sdk)
     if "QNN_SDK_ROOT" not in os.environ:  # else the caller has taken charge of the libraries
         activate(found)
@@ -94,15 +96,15 @@ def record(path: str | Path, *, sdk: str | None = None, force: bool = False) -> 
         manifest = Manifest(target="", precision="", soc="", environment=environment)
         return Recorder(publish.begin(numbered(place, number), manifest))
 
-    session = Session(new_recorder)
+    session = Session(new_recorder, note_known)
     live = LiveRecording(session)
     try:
         with instrumented(session):
             yield live
             lowered = [_finished(place, n, lowering, live) for n, lowering in enumerate(session.lowerings)]
     except BaseException as error:
-        for number in range(len(session.lowerings)):
-            publish.keep(numbered(place, number), "lower", error)
+        for number, lowering in enumerate(session.lowerings):
+            publish.keep(numbered(place, number), "lower", error, reason=failed_pass(lowering.recorder))
         raise
     root = str(found.root) if found.source != "pip" else ""
     live.recordings = tuple(_measured(numbered(place, n), one, root) for n, one in enumerate(lowered))

@@ -12,23 +12,25 @@ from executorch.backends.qualcomm.utils.utils import to_edge_transform_and_lower
 from msgspec.structs import replace
 from torchao.quantization.pt2e import quantize_pt2e
 
-from qnndbg.capture.failing_node import failing_node
 from qnndbg.capture.instrument import instrumented
 from qnndbg.capture.recorder import Recorder
 from qnndbg.capture.session import Session
 from qnndbg.capture.tensors import array_from_tensor
 from qnndbg.errors import LoweringError, QnndbgError
 from qnndbg.model.graph import TensorRef
-from qnndbg.model.recording import Accuracy, Failure, Run
+from qnndbg.model.recording import Accuracy, Run
 from qnndbg.model.target import Target
 from qnndbg.pipeline import recipe
 from qnndbg.pipeline.calls import calibrate, call, contiguous, count_correct, first_line
-from qnndbg.pipeline.finish import finish, stored_inputs
+from qnndbg.pipeline.failures import failed_pass, failure_at
+from qnndbg.pipeline.finish import finish
 from qnndbg.pipeline.jobs import Job, Lowered, Report, Samples
+from qnndbg.pipeline.known import note_known, stored_inputs
 from qnndbg.pipeline.target import load_target, stacked
 from qnndbg.recording.place import partial
 from qnndbg.recording.writer import Writer
 
+Explain = Callable[[BaseException], LoweringError]
 EXPORT_FIRST = "make torch.export.export(module, inputs, strict=True) work first"
 
 
@@ -54,7 +56,7 @@ class _TargetLowering:
         recorder = Recorder(
             writer, lambda e: report({"pass": e.name, "stage": e.stage, "changed": e.changed})
         )
-        self.session = Session(lambda _number: recorder)
+        self.session = Session(lambda _number: recorder, note_known)
         self.recorder = recorder
 
     def run(self, build: str) -> Lowered:
@@ -91,9 +93,10 @@ class _TargetLowering:
             shapes: Any = target.dynamic_shapes
             graph = torch.export.export(target.module, inputs, dynamic_shapes=shapes, strict=True).module()
         self.report({"step": "quantise"})
-        with _explained(_saying("the quantiser failed", "try another precision")):
+        with _explained(self._or_pass(_saying("the quantiser failed", "try another precision"))):
             prepared = self._prepared(target, graph)
-            calibrate(prepared, [contiguous(sample)[0] for sample in target.calibration or (inputs,)])
+        calibrate(prepared, [contiguous(sample)[0] for sample in target.calibration or (inputs,)], inputs)
+        with _explained(_saying("the quantiser failed", "try another precision")):
             converted: torch.nn.Module = quantize_pt2e.convert_pt2e(prepared)
         self._run("quantized", converted, inputs)
         correct |= self._accuracy("quantized", target, converted)
@@ -114,16 +117,21 @@ class _TargetLowering:
         given = dict(target.lowering)
         if target.dynamic_shapes is not None:
             given["dynamic_shapes"] = target.dynamic_shapes
-        with _explained(self._lowering_failed):
+        with _explained(self._or_pass(self._lowering_failed)):
             to_edge_transform_and_lower_to_qnn(module, inputs, specs, **given).to_executorch()
 
+    def _or_pass(self, explain: Explain) -> Explain:
+        """The pass that failed, if it was one; else what is said otherwise."""
+
+        def explain_pass(error: BaseException) -> LoweringError:
+            self.writer.update_manifest(failure=failure_at(self.recorder, error))
+            reason = failed_pass(self.recorder)
+            return explain(error) if reason is None else LoweringError(*reason)
+
+        return explain_pass
+
     def _lowering_failed(self, error: BaseException) -> LoweringError:
-        failed, stage = self.recorder.failed, self.recorder.latest
-        where = Failure(step="lower", error=first_line(error), stage=stage, node=failing_node(error))
-        self.writer.update_manifest(failure=where)
-        if failed is not None:
-            what = f"the pass {failed.name} of the stage {failed.stage} failed: {failed.error}"
-            return LoweringError(what, "the recording has the graph that the pass got")
+        stage = self.recorder.latest
         if stage in {"", "annotation", "quantized"}:
             return _saying("the model does not export", EXPORT_FIRST)(error)
         return _saying(f"lowering failed in the stage {stage}", "")(error)
@@ -160,7 +168,7 @@ class _TargetLowering:
 
 
 @contextmanager
-def _explained(explain: Callable[[BaseException], LoweringError]) -> Iterator[None]:
+def _explained(explain: Explain) -> Iterator[None]:
     """Whatever user code or ExecuTorch raises in the block becomes an error that says what failed."""
     try:
         yield
@@ -170,5 +178,5 @@ def _explained(explain: Callable[[BaseException], LoweringError]) -> Iterator[No
         raise explain(error) from error
 
 
-def _saying(what: str, hint: str) -> Callable[[BaseException], LoweringError]:
+def _saying(what: str, hint: str) -> Explain:
     return lambda error: LoweringError(f"{what}: {first_line(error)}", hint)

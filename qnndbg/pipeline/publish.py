@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
 import platform
 import shutil
+import tempfile
+import weakref
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
 from msgspec.structs import replace
 
@@ -19,35 +23,91 @@ from qnndbg.recording.place import SUFFIX, partial, with_suffix
 from qnndbg.recording.store import Recording, open_recording
 from qnndbg.recording.writer import Writer
 
+SKIP = (
+    "keep the op it names off the HTP: give its node's name to to_edge_transform_and_lower_to_qnn, "
+    "in skip_node_id_set"
+)
 PACKAGES = ("torch", "executorch", "torchao", "onnxruntime-qnn", "numpy")
 
 
-def free_place(folder: Path, *, force: bool) -> Path:
+class Hints(NamedTuple):
+    """What the caller is to change."""
+
+    force: str = "--force"
+    place: str = "-o"
+
+
+COMMAND_LINE = Hints()
+
+
+def free_place(folder: Path, *, force: bool, hints: Hints = COMMAND_LINE) -> Path:
     """The recording's place, if nothing is lost there.
+
+    Args:
+        folder: where it is to go.
+        force: a complete recording that is there may be replaced.
+        hints: how the caller says these two.
 
     Raises:
         UsageError: something else is there, or a complete recording that is not to be replaced.
     """
     if not folder.name:
-        raise UsageError(f"{folder} is no name for a recording", "give one with -o NAME")
+        raise UsageError(f"{folder} is no name for a recording", f"give one with {hints.place}")
     folder = with_suffix(folder)
     if folder.is_symlink():
         raise UsageError(f"{folder} is a link", "give the folder that it leads to")
     if not folder.exists():
         return folder
     if not (folder / "manifest.json").is_file():
-        raise UsageError(f"{folder} exists and is no recording", "choose another place with -o")
+        raise UsageError(f"{folder} exists and is no recording", f"choose another place with {hints.place}")
     if not force and _is_complete(folder):
-        raise UsageError(f"{folder} exists", "replace it with --force, or choose another place with -o")
+        hint = f"replace it with {hints.force}, or choose another place with {hints.place}"
+        raise UsageError(f"{folder} exists", hint)
     return folder
 
 
 def begin(folder: Path, manifest: Manifest) -> Writer:
-    """A fresh recording, still under the name under which it grows."""
-    shutil.rmtree(partial(folder), ignore_errors=True)
-    writer = Writer(partial(folder))
+    """A fresh recording, still under the name under which it grows; locked as long as the writer lives.
+
+    Raises:
+        UsageError: another process is recording to the same place.
+    """
+    grows = partial(folder)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    if grows.exists():
+        left = _lock(grows)  # by a process that was killed, if this goes well
+        shutil.rmtree(grows)
+        os.close(left)
+    fresh = Path(tempfile.mkdtemp(prefix=f"{grows.name}.", dir=grows.parent))
+    descriptor = _lock(fresh)
+    try:
+        fresh.rename(grows)
+    except OSError as error:  # of two that begin at once, one has just put its folder there
+        os.close(descriptor)
+        fresh.rmdir()
+        raise _taken(grows) from error
+    writer = Writer(grows)
+    weakref.finalize(writer, os.close, descriptor)
     writer.manifest(manifest)
     return writer
+
+
+def _lock(folder: Path) -> int:
+    """Lock a folder that grows until the descriptor is closed, at the latest when the process ends."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        os.close(descriptor)
+        raise _taken(folder) from error
+    return descriptor
+
+
+def _taken(grows: Path) -> UsageError:
+    place = grows.with_name(grows.name.removeprefix(".").removesuffix(".partial"))
+    return UsageError(
+        f"another process is recording to {place}", "wait until it has ended, or choose another place"
+    )
 
 
 def publish(folder: Path) -> Recording:
@@ -58,39 +118,76 @@ def publish(folder: Path) -> Recording:
     return open_recording(folder)
 
 
-def keep(folder: Path, step: str, error: BaseException) -> BaseException:
+def keep(
+    folder: Path,
+    step: str,
+    error: BaseException,
+    *,
+    reason: tuple[str, str] | None = None,
+    log_of: Path | None = None,
+) -> BaseException:
     """Keep what was captured before a failure, and give the error that says where it is.
 
     A complete recording that the failed one was to replace stays as it is.
+
+    Args:
+        folder: the recording's place.
+        step: in which it failed.
+        error: what came out of it.
+        reason: fact and hint, where more is known than an exception of the caller's own says.
+        log_of: the place of the recording that has the worker's log, if that is another one.
     """
-    place = folder
-    if folder.exists() and _is_complete(folder):
-        place = folder.with_name(f"{folder.stem}-failed{SUFFIX}")
-    writer = Writer(partial(folder))
+    place, log_of = _failed_place(folder), log_of or folder
     if not isinstance(error, QnndbgError):
-        interrupted = isinstance(error, KeyboardInterrupt)
-        what = "interrupted" if interrupted else f"{type(error).__name__}: {error}"
-        _note(writer, step=step, error=what, exit_code=130)
-        _move(writer.folder, place)
-        return KeyboardInterrupt(f"what was captured: qnndbg show {place}") if interrupted else error
+        return _keep_foreign(folder, step, error, reason)
+    grown, moved = partial(log_of), _failed_place(log_of)
     fact, hint = error.fact, error.hint
-    if isinstance(error, LoweringError) and (said := qnn_complaint(writer.log("worker"))):
+    log = (grown if grown.exists() else moved) / "logs" / "worker.log"
+    if isinstance(error, LoweringError) and (said := qnn_complaint(log)):
         fact = f"{fact}; QNN says: {said}"
-        hint = hint or ("keep the op it names off the HTP: skip_node_id_set" if '"' in said else "")
+        hint = hint or (SKIP if '"' in said else "")
     hint = hint or "logs/worker.log of the recording says more"
-    # Inside the recording, paths start at its folder.
-    inner = hint.replace(f"{writer.folder.absolute()}/", "").replace(f"{writer.folder}/", "")
-    _note(writer, step=step, error=fact, hint=inner, exit_code=error.exit_code)
-    _move(writer.folder, place)
-    hint = hint.replace(str(writer.folder.absolute()), str(place)).replace(str(writer.folder), str(place))
+    # Inside a recording, paths start at its folder, or at its name if they lead to another one.
+    inner = "" if log_of == folder else f"{moved.name}/"
+    for path in (grown.absolute(), grown):
+        hint = hint.replace(f"{path}/", "\0")
+    failure = Failure(step=step, error=fact, hint=hint.replace("\0", inner), exit_code=error.exit_code)
+    _note(Writer(partial(folder)), failure)
+    _move(partial(folder), place)
     where = f"what was captured: qnndbg show {place}"
-    return type(error)(fact, f"{hint}; {where}")
+    return type(error)(fact, f"{hint.replace(chr(0), f'{moved}/')}; {where}")
 
 
-def _note(writer: Writer, **failure: Any) -> None:
+def _keep_foreign(
+    folder: Path, step: str, error: BaseException, reason: tuple[str, str] | None
+) -> BaseException:
+    """The same for an exception of the caller's own, which goes on as it is."""
+    place = _failed_place(folder)
+    if isinstance(error, KeyboardInterrupt):
+        failure = Failure(step=step, error="interrupted", exit_code=130)
+        error = KeyboardInterrupt(f"what was captured: qnndbg show {place}")
+    elif reason is not None:
+        failure = Failure(step=step, error=reason[0], hint=reason[1])
+    else:
+        failure = Failure(step=step, error=f"{type(error).__name__}: {error}")
+    _note(Writer(partial(folder)), failure)
+    _move(partial(folder), place)
+    return error
+
+
+def _failed_place(folder: Path) -> Path:
+    """Where a recording that failed is kept."""
+    if folder.exists() and _is_complete(folder):
+        return folder.with_name(f"{folder.stem}-failed{SUFFIX}")
+    return folder
+
+
+def _note(writer: Writer, failure: Failure) -> None:
     """Note a failure, with what the worker said of where it happened; and the verdict on it."""
-    known = writer.read_manifest().failure or Failure(step="", error="")
-    writer.update_manifest(failure=replace(known, **failure))
+    known = writer.read_manifest().failure
+    if known is not None:
+        failure = replace(failure, stage=known.stage, node=known.node)
+    writer.update_manifest(failure=failure)
     writer.comparison(compare(open_recording(writer.folder)))
 
 

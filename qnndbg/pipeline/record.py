@@ -100,7 +100,7 @@ def record_script(request: Request, on_event: OnEvent) -> Outcome:
     except (QnndbgError, KeyboardInterrupt) as error:
         # Each lowering that had begun is kept; the error names the last one, where it happened.
         begun = [folder for folder in making.places() if partial(folder).exists()]
-        kept = [publish.keep(folder, making.step, error) for folder in begun]
+        kept = [publish.keep(folder, making.step, error, log_of=making.folder) for folder in begun]
         raise kept[-1] from error
     done = tuple(_published(making, folder) for folder in making.folders)
     if not done:

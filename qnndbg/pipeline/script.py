@@ -13,9 +13,12 @@ from qnndbg.capture.instrument import instrumented
 from qnndbg.capture.lowering import Lowering
 from qnndbg.capture.recorder import Recorder
 from qnndbg.capture.session import Session
+from qnndbg.pipeline import publish
 from qnndbg.pipeline.descriptors import redirect
-from qnndbg.pipeline.finish import finish, not_delegated
+from qnndbg.pipeline.failures import not_delegated
+from qnndbg.pipeline.finish import finish
 from qnndbg.pipeline.jobs import Job, Lowered, Report
+from qnndbg.pipeline.known import note_known
 from qnndbg.recording.place import numbered, partial
 from qnndbg.recording.writer import Writer
 
@@ -31,16 +34,21 @@ def lower_in_script(job: Job, report: Report, build: str) -> list[Lowered]:
     environment = replace(template.environment, qnn_build=build)
 
     def new_recorder(number: int) -> Recorder:
-        writer = Writer(partial(numbered(place, number)))
-        writer.manifest(replace(template, environment=environment))
+        manifest = replace(template, environment=environment)
+        if number:
+            writer = publish.begin(numbered(place, number), manifest)
+        else:  # begun by the process that started this one
+            writer = Writer(partial(place))
+            writer.manifest(manifest)
         return Recorder(writer, lambda e: report({"pass": e.name, "stage": e.stage, "changed": e.changed}))
 
-    session = Session(new_recorder)
+    session = Session(new_recorder, note_known)
     report({"step": "script"})
     with instrumented(session):
         report({"exit": _run(job.target, job.arguments or ())})
         redirect(Path(job.log))
-        report({"step": "tap"})
+        if any(lowering.edge_manager is not None for lowering in session.lowerings):
+            report({"step": "tap"})
         return [
             _finished(session, lowering, numbered(place, number), report)
             for number, lowering in enumerate(session.lowerings)

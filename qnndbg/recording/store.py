@@ -118,6 +118,24 @@ class Recording:
         path = self.folder / "comparison.json"
         return schema.decode(_read(path), Comparison, path.name) if path.exists() else None
 
+    def damage(self) -> str:
+        """What is missing of it, in one sentence; empty if nothing is known to be. Unpacks nothing.
+
+        A recording that failed may end anywhere, a complete one not.
+        """
+        graphs = {event.after for event in self.passes if event.after} | {g.graph for g in self.qnn}
+        lost = sorted(d for d in graphs if not (self.folder / "graphs" / f"{d}.json.gz").is_file())
+        if lost:
+            return f"{len(lost)} of {len(graphs)} graphs are missing in graphs/"
+        if not self.manifest.complete:
+            return ""
+        path = self.folder / "passes.jsonl"
+        whole = path.exists() and _read(path).endswith(b"\n")
+        ends = {"partition", "executorch"}  # how far each lowering gets that can be measured
+        if not whole or not self.passes or self.passes[-1].stage not in ends:
+            return "passes.jsonl ends too early" if path.exists() else "passes.jsonl is missing"
+        return "" if (self.folder / "comparison.json").exists() else "comparison.json is missing"
+
     def first_graph(self, stage: str, method: str = "forward") -> Graph | None:
         """The snapshot with which a stage began, if it was reached."""
         for event in self.passes:

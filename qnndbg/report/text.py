@@ -21,6 +21,7 @@ from qnndbg.model.recording import (
     Environment,
     Failure,
     Fallback,
+    Input,
     Manifest,
     PassEvent,
     RunnerName,
@@ -133,9 +134,19 @@ def _context(
         yield "On the CPU", _fallbacks(fallbacks)
     if passes:
         yield "Passes", _passes(passes, everything=everything)
-    if notes := [*(f"{i.name}: {i.note}" for i in manifest.inputs if i.note), *manifest.notes]:
+    if notes := [*_input_notes(manifest.inputs), *manifest.notes]:
         yield "Notes", Group(*(_signed("•", "", Text(note)) for note in notes))
     yield "Environment", _environment(manifest.environment)
+
+
+def _input_notes(inputs: tuple[Input, ...]) -> Iterator[str]:
+    """What was done to inputs, with method and sample where there are several of them."""
+    methods = len({given.method for given in inputs}) > 1
+    samples = len({given.sample for given in inputs}) > 1
+    for given in inputs:
+        if given.note:
+            parts = [given.method] * methods + [f"sample {given.sample}"] * samples + [given.name]
+            yield f"{' '.join(parts)}: {given.note}"
 
 
 def _accuracy(accuracy: Accuracy) -> RenderableType:

@@ -10,6 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from qnndbg.cli.main import main
+from qnndbg.model.recording import PassEvent
 from qnndbg.model.result import Coverage
 from qnndbg.recording.writer import Writer
 
@@ -22,6 +23,8 @@ def write(folder: Path, recorded: Any) -> str:
     writer.manifest(manifest)
     for event in passes:
         writer.pass_event(event)
+    if manifest.complete:
+        writer.pass_event(PassEvent(index=len(passes), stage="partition", name=""))
     if comparison:
         writer.comparison(comparison)
     return str(folder)

@@ -28,7 +28,7 @@ class Observed(nn.Module):
 
 def test_states_start_anew_with_each_sample_and_observers_do_not() -> None:
     module = Observed().train()
-    calibrate(module, [(torch.tensor([[1.0], [3.0]]),), (torch.tensor([[5.0], [7.0]]),)])
+    calibrate(module, [(torch.tensor([[1.0], [3.0]]),), (torch.tensor([[5.0], [7.0]]),)], ())
     assert (module.seen, module.hidden.item()) == ([1.0, 1.0], 1.0)
     assert module.activation_post_process_0.num_batches_tracked == 2
     assert module.activation_post_process_0.running_mean is not None

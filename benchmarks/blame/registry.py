@@ -54,7 +54,7 @@ def target_from_case(case: Any) -> Target:
 
 
 def _quantizer(mode: str, options: Mapping[str, Any]) -> Callable[[torch.fx.GraphModule], Any]:
-    """The backend's quantiser with a scale per channel, as its own recipes for vision models have it."""
+    """The backend's quantiser with its defaults but for what the case asks."""
     from executorch.backends.qualcomm.quantizer.quantizer import QnnQuantizer, QuantDtype
 
     def make(graph: torch.fx.GraphModule) -> Any:
@@ -62,8 +62,8 @@ def _quantizer(mode: str, options: Mapping[str, Any]) -> Callable[[torch.fx.Grap
         quantizer.set_default_quant_config(
             QuantDtype[f"use_{mode}"],
             is_qat=bool(options.get("qat")),
-            is_conv_per_channel=bool(options.get("is_conv_per_channel", True)),
-            is_linear_per_channel=bool(options.get("is_linear_per_channel", True)),
+            is_conv_per_channel=bool(options.get("is_conv_per_channel", False)),
+            is_linear_per_channel=bool(options.get("is_linear_per_channel", False)),
         )
         if mode.endswith("_block"):
             quantizer.set_block_size_map(options["block_size_map"](graph))

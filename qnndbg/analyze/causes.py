@@ -77,11 +77,11 @@ def _quantisers(attribution: Attribution, effect: Effect) -> tuple[Cause, str]:
         return "wide range", f"its values use {rounding.range_used:.0%} of the range"
     if rounding.spread > OUTLIER and rounding.channels > 1:
         return "outlier channel", f"a channel is {rounding.spread:.0f} times the median one"
-    if _gain(attribution, effect) > MAGNIFIED:
-        return (
-            "amplified",
-            f"rounding to {_bits(rounding)} is magnified {_gain(attribution, effect):.0f} times",
-        )
+    gain = _gain(attribution, effect)
+    if gain > MAGNIFIED and effect.flips:
+        return "flipped", f"rounding to {_bits(rounding)} decides a comparison or a jump behind it"
+    if gain > MAGNIFIED:
+        return "amplified", f"rounding to {_bits(rounding)} is magnified {gain:.0f} times"
     return "few bits", f"{_bits(rounding)} leave it {_decibels(effect)}"
 
 
@@ -103,6 +103,8 @@ def _backends(attribution: Attribution, effect: Effect) -> tuple[Cause, str]:
         return "kernel", f"its error is {_times(effect.excess)} what rounding explains"
     if effect.half and effect.integers:
         return "integers", "integers are computed in half floats, which are not exact"
+    if effect.half and effect.flips:
+        return "flipped", "rounding to half floats decides a comparison or a jump behind it"
     return (
         "amplified",
         f"its error is rounding, which the net magnifies {_gain(attribution, effect):.0f} times",

@@ -12,7 +12,8 @@ from qnndbg.analyze.ladder import climb
 from qnndbg.analyze.metrics import measure
 from qnndbg.analyze.normalize import Array, dequantise, numbers, same_rank, saturate, step_of
 from qnndbg.analyze.payload import payloads_of
-from qnndbg.analyze.verdict import Evidence, empty_comparison, judge
+from qnndbg.analyze.touched import touched
+from qnndbg.analyze.verdict import Evidence, GuiltyPass, judge
 from qnndbg.analyze.wording import failed, not_delegated
 from qnndbg.model.attribution import Attribution, Effect
 from qnndbg.model.graph import Node, QuantParams, Ref, TensorRef
@@ -37,15 +38,17 @@ def compare(recording: Recording) -> Comparison:
     Args:
         recording: with the runs ``reference``, ``local`` and ``htp-tapped`` where the tap worked.
     """
-    if recording.manifest.failure is not None and not recording.manifest.methods:
-        return empty_comparison(failed(recording.manifest.failure, recording.passes))
     effects = _effects(recording)
     layers = tuple(layer for graph in recording.qnn for layer in _layers(recording, graph, effects))
     coverage = _coverage(layers)
     ladder = climb(recording)
     found = _sources(recording)
-    if recording.manifest.methods and not recording.qnn:
-        verdict = not_delegated([f for method in recording.manifest.methods for f in method.fallbacks])
+    fallbacks = [fallback for method in recording.manifest.methods for fallback in method.fallbacks]
+    failure = recording.manifest.failure
+    if failure is not None and not coverage.compared:
+        verdict = failed(failure, recording.passes, fallbacks)
+    elif recording.manifest.methods and not recording.qnn:
+        verdict = not_delegated(fallbacks)
     else:
         verdict = judge(
             Evidence(
@@ -55,10 +58,19 @@ def compare(recording: Recording) -> Comparison:
                 precision=recording.manifest.precision,
                 sources=found,
                 payloads=payloads_of(recording),
+                changes=_guilty_passes(recording),
                 input_notes=tuple(f"{i.name}: {i.note}" for i in recording.manifest.inputs if i.strides),
             )
         )
     return Comparison(verdict=verdict, ladder=ladder, layers=layers, coverage=coverage, sources=found)
+
+
+def _guilty_passes(recording: Recording) -> tuple[GuiltyPass, ...]:
+    return tuple(
+        GuiltyPass(change=change, touched=touched(*(recording.graph(digest) for digest in change.digests)))
+        for change in recording.pass_changes
+        if all(change.digests)
+    )
 
 
 def _effects(recording: Recording) -> dict[tuple[str, int | None, str], Effect]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import get_args
+
 from qnndbg.analyze.metrics import measure
 from qnndbg.analyze.normalize import numbers, same_rank
 from qnndbg.model.graph import TensorRef
@@ -9,7 +11,7 @@ from qnndbg.model.recording import Run, RunnerName
 from qnndbg.model.result import ErrorMetrics, Rung
 from qnndbg.recording.store import Recording
 
-RUNGS: tuple[RunnerName, ...] = ("eager", "quantized", "edge", "reference", "htp-tapped", "htp", "htp-given")
+RUNGS: tuple[RunnerName, ...] = tuple(name for name in get_args(RunnerName) if name != "local")
 
 
 def climb(recording: Recording) -> tuple[Rung, ...]:

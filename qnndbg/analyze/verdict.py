@@ -14,6 +14,8 @@ from typing import Literal
 
 from qnndbg.analyze import wording
 from qnndbg.analyze.causes import FLOOR_LIMIT
+from qnndbg.analyze.touched import Touched
+from qnndbg.model.attribution import PassChange
 from qnndbg.model.recording import RunnerName
 from qnndbg.model.result import (
     MAX_SQNR_DB,
@@ -45,7 +47,7 @@ ROUNDING_LSB = 1.5
 StepName = Literal["quantisation", "pass", "backend", "input"]
 STEPS: dict[StepName, tuple[RunnerName, ...]] = {
     "quantisation": ("quantized",),
-    "pass": ("edge", "reference"),
+    "pass": ("annotation", "export", "edge", "transform", "reference"),
     "backend": ("htp-tapped", "htp"),
     "input": ("htp-given",),
 }
@@ -63,6 +65,7 @@ class Evidence:
     precision: str
     sources: tuple[Source, ...] = ()
     payloads: tuple[Payload, ...] = ()
+    changes: tuple[GuiltyPass, ...] = ()
     input_notes: tuple[str, ...] = ()
     """What was found about inputs that are not contiguous."""
 
@@ -79,12 +82,23 @@ class Payload:
     detail: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GuiltyPass:
+    """A pass that changed the numbers, and what it touched."""
+
+    change: PassChange
+    touched: Touched
+
+
 def judge(evidence: Evidence) -> Verdict:
     """Name what is to blame for the error of the outputs."""
     if not evidence.coverage.compared:
         return wording.incomplete(evidence.coverage)
     if evidence.payloads:
         return wording.payload(evidence.payloads[0], final_rung(evidence.ladder))
+    refused = [rung for rung in evidence.ladder if rung.name in STEPS["input"] and rung.against_eager is None]
+    if refused:
+        return wording.refused_input(evidence.input_notes, refused[0])
     steps = {name: _weakest(evidence.ladder, rungs) for name, rungs in STEPS.items()}
     guilty = [name for name, rung in steps.items() if _at_fault(name, rung, evidence)]
     if not guilty:
@@ -101,7 +115,8 @@ def _blame(name: StepName, rung: Rung, evidence: Evidence) -> Verdict:
     if name == "input":
         return wording.misread_input(evidence.input_notes, rung)
     if name == "pass":
-        return wording.guilty_pass(rung, final)
+        named = [p for p in evidence.changes if _leads_to(p.change, rung)]
+        return wording.guilty_pass(named[0] if named else None, rung, final)
     if name == "backend" and rung.name == "htp":
         return wording.build_differs(rung, final)
     found = [source for source in evidence.sources if _of_rung(source, name, rung)]
@@ -202,6 +217,10 @@ def _doubles(rung: Rung, evidence: Evidence) -> bool:
         return False
     now = quality(rung.against_eager)
     return now < INAUDIBLE_DB and now < quality(before[0].against_eager) - WORSE_DB
+
+
+def _leads_to(change: PassChange, rung: Rung) -> bool:
+    return (change.method, change.sample, change.before) == (rung.method, rung.sample, rung.name)
 
 
 def _of_rung(source: Source, name: StepName, rung: Rung) -> bool:

@@ -9,7 +9,7 @@ from qnndbg.model.recording import Failure, Fallback, PassEvent
 from qnndbg.model.result import Cause, Coverage, ErrorMetrics, Rung, Source, Verdict, VerdictKind
 
 if TYPE_CHECKING:
-    from qnndbg.analyze.verdict import Payload
+    from qnndbg.analyze.verdict import GuiltyPass, Payload
 
 REMEDIES: dict[Cause, str] = {
     "kernel": "Keep {op} off the HTP (skip_node_op_set), or write it in other ops, and record again.",
@@ -19,6 +19,7 @@ REMEDIES: dict[Cause, str] = {
     "integers": "Compute {op} on the CPU (skip_node_op_set): whole numbers need exact arithmetic.",
     "stagnation": "Sum in parts, or take the mean of means, so that no sum outgrows what is added to it.",
     "amplified": "Rewrite what comes after {op}, so that no small difference of large numbers decides.",
+    "flipped": "Keep {op} and what compares it in a finer format, or leave a margin around the threshold.",
     "clipped": "Try a min-max observer, since the default one clips; then calibrate with inputs like these.",
     "wide range": "Calibrate with inputs like these, so that the range fits the values.",
     "outlier channel": "Quantise it per channel, or give it 16 bits.",
@@ -72,15 +73,46 @@ def step_only(kind: VerdictKind, rung: Rung, final: Rung | None) -> Verdict:
     )
 
 
-def guilty_pass(rung: Rung, final: Rung | None) -> Verdict:
-    """Passes changed the numbers."""
-    stage = "preprocess" if rung.name == "reference" else "export or to-edge"
-    kept = decibels(rung.against_previous)
+def guilty_pass(guilty: GuiltyPass | None, rung: Rung, final: Rung | None) -> Verdict:
+    """A pass changed the numbers.
+
+    Args:
+        guilty: None if none of the recorded snapshots shows it.
+        rung: the first that is wrong.
+        final: the HTP's last word on that output.
+    """
+    kept = f"leaves {decibels(rung.against_previous)}; {ending(final)}"
+    if guilty is None:
+        return Verdict(
+            kind="pass",
+            text=f"pass: what lies between the rungs before {rung.name} changes the numbers and {kept}",
+            culprit="",
+            next_step="Look at the passes that changed the graph in this stage: qnndbg show --all.",
+        )
+    change, node = guilty.change, guilty.touched.first
+    where = f" at {short_op(node.target) if node.op == 'call_function' else node.name}" if node else ""
+    source = f" ({node.origin.source})" if node and node.origin.source else ""
+    if change.narrowed:
+        return Verdict(
+            kind="dtype",
+            text=(
+                f"dtype: the pass {change.name} narrows int64 to int32{where}{source}, and an input holds "
+                f"values beyond int32, which wrap; {ending(final)}"
+            ),
+            culprit=change.name,
+            op=node.target if node else "",
+            next_step="Keep the values below 2147483648, or compute them on the CPU (skip_node_op_set).",
+            share=1.0,
+            confidence="measured",
+        )
     return Verdict(
         kind="pass",
-        text=f"pass: the {stage} passes change the numbers and leave {kept}; {ending(final)}",
-        culprit="",
-        next_step="Look at the passes that changed the graph in these stages; the recording lists them.",
+        text=f"pass: {change.name} of the stage {change.stage} changes the numbers{where}{source}, {kept}",
+        culprit=change.name,
+        op=node.target if node else "",
+        next_step="Take the pass out of passes_job, if its stage has one, and look at what it does there.",
+        share=1.0,
+        confidence="measured",
     )
 
 
@@ -108,6 +140,17 @@ def misread_input(notes: Sequence[str], rung: Rung) -> Verdict:
         next_step="Hand it over contiguous: x.contiguous().",
         share=1.0,
         confidence="measured",
+    )
+
+
+def refused_input(notes: Sequence[str], rung: Rung) -> Verdict:
+    """An input is right, and the runtime does not take its layout."""
+    what = notes[0] if notes else "an input is not contiguous"
+    return Verdict(
+        kind="input",
+        text=f"input: {what}; as it was given, the runtime refuses it: {rung.note}",
+        culprit=what.partition(":")[0],
+        next_step="Hand it over contiguous: x.contiguous().",
     )
 
 
@@ -174,21 +217,24 @@ def not_delegated(fallbacks: Sequence[Fallback]) -> Verdict:
     )
 
 
-def failed(failure: Failure, passes: Sequence[PassEvent]) -> Verdict:
-    """The lowering did not come to its end."""
+def failed(failure: Failure, passes: Sequence[PassEvent], fallbacks: Sequence[Fallback] = ()) -> Verdict:
+    """The lowering, or the execution of its program, did not come to its end."""
     broken = next((event for event in passes if event.error), None)
     node = failure.node
+    stays = sorted({fallback.op for fallback in fallbacks}) if failure.step.startswith("htp") else []
     where = (
         f"the pass {broken.name} of the stage {broken.stage}"
         if broken
         else (f"the stage {failure.stage}" if failure.stage else f"the step {failure.step}")
     )
     at = f" at {node.op}{f' ({node.source})' if node.source else ''}" if node else ""
+    if stays:
+        at = f", with {', '.join(stays)} on the CPU"
     return Verdict(
         kind="lowering",
         text=f"lowering: {where} fails{at}: {failure.error}",
         culprit=broken.name if broken else node.name if node else failure.stage or failure.step,
-        op=node.op if node else "",
+        op=node.op if node else ", ".join(stays),
         next_step=failure.hint or "The recording holds every graph up to there: qnndbg show --all.",
     )
 

@@ -20,6 +20,8 @@ ULP16 = 2.0**-10
 """Spacing of half floats relative to their power of two: 11 bits of precision (IEEE 754 binary16)."""
 SUBNORMAL16 = 2.0**-24
 """Spacing of half floats below the smallest normal one."""
+FLOAT32 = 2.0**-22
+"""Relative error of an op in float32 that rounds its inputs, its sum and its result."""
 ROUNDINGS = math.sqrt(2 / 12)
 """RMS in steps of the difference of two values rounded apart: each is uniform within half a step."""
 EXACT_SUMS = {"convolution", "conv1d", "conv2d", "conv3d", "linear", "mm", "bmm", "addmm", "matmul"}
@@ -91,6 +93,8 @@ def floor_of(
     elif half and kind not in MOVES:
         rounding = rms(ulp16(exact)) * ROUNDINGS
         noise = rms(moved - exact)
+    elif not half:
+        rounding = rms(exact) * FLOAT32
     return math.hypot(rounding, noise)
 
 

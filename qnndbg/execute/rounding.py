@@ -38,9 +38,9 @@ def rounding_of(
     low, high, bits = grid if grid is not None else (-math.inf, math.inf, 0)
     outside = (exact < low) | (exact > high)
     clipped = float(outside.double().mean())
-    span = (
-        float(exact.max() - exact.min()) / (high - low) if math.isfinite(high - low) and high > low else 1.0
-    )
+    # Zero lies in the range of every encoding, so that reaching it counts as use.
+    used = float(exact.max().clamp(min=0.0) - exact.min().clamp(max=0.0))
+    span = used / (high - low) if math.isfinite(high - low) and high > low else 1.0
     worst, share, count, spread = _channels(exact, error, axis)
     return Rounding(
         bits=bits,

@@ -8,6 +8,8 @@ from msgspec import Struct
 
 Step = Literal["quantisation", "backend"]
 """Eager against the quantised model on the CPU; that against the HTP."""
+SMOOTH = 0.2
+"""An effect of which the slope explains less than this share passes through a jump."""
 PlaceKind = Literal["op", "input", "constant"]
 
 
@@ -70,6 +72,11 @@ class Effect(Struct, frozen=True, kw_only=True, omit_defaults=True):
         return self.exact if self.exact is not None else self.linear or 0.0
 
     @property
+    def flips(self) -> bool:
+        """Whether a jump lies behind it, so that its effect has little to do with the slope there."""
+        return self.exact is not None and abs(self.linear or 0.0) < SMOOTH * abs(self.exact)
+
+    @property
     def excess(self) -> float:
         """Error over floor: above 1 it is more than rounding explains on average; infinite if none is."""
         if not self.error:
@@ -97,3 +104,23 @@ class Attribution(Struct, frozen=True, kw_only=True, omit_defaults=True):
     def id(self) -> str:
         """Its name in the recording."""
         return f"{self.step}.{self.method}.{self.sample}.{self.output}"
+
+
+class PassChange(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The pass that changed the numbers between two rungs of the ladder that should agree."""
+
+    method: str
+    sample: int = 0
+    after: str
+    """The last rung that was right."""
+    before: str
+    """The first rung that was not."""
+    event: int
+    """Index of the pass event."""
+    stage: str
+    name: str
+    partition: int | None = None
+    digests: tuple[str, str]
+    """The graphs before and after it."""
+    narrowed: bool = False
+    """Values of int64 that int32 cannot hold go through it."""

@@ -22,7 +22,19 @@ Stage = Literal[
 ]
 """The stages of the lowering that leave graphs, in their order."""
 
-RunnerName = Literal["eager", "quantized", "edge", "reference", "local", "htp-tapped", "htp", "htp-given"]
+RunnerName = Literal[
+    "eager",
+    "annotation",
+    "quantized",
+    "export",
+    "edge",
+    "transform",
+    "reference",
+    "local",
+    "htp-tapped",
+    "htp",
+    "htp-given",
+]
 """Who computed the values of a run; see :class:`Run`."""
 
 
@@ -207,9 +219,10 @@ class Value(Struct, frozen=True, kw_only=True, omit_defaults=True):
 class Run(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Values that one runner computed for one input.
 
-    ``eager``: the module. ``quantized``: what convert_pt2e returned. ``edge``: the edge graph before
-    to_backend, in quantised meaning. ``reference``: the partitions' last graphs in quantised meaning,
-    every QNN tensor. ``local``: the same, each op on the HTP's own inputs. ``htp-tapped`` and ``htp``:
+    ``eager``: the module. ``annotation``: the float graph behind the annotation passes. ``quantized``: what
+    convert_pt2e returned. ``export``: behind the export passes. ``edge``: decomposed. ``transform``: the edge
+    graph before to_backend. These and what follows are in quantised meaning. ``reference``: the
+    partitions' last graphs, every QNN tensor. ``local``: the same, each op on the HTP's own inputs. ``htp-tapped`` and ``htp``:
     the emulator, with and without the dump of intermediates. ``htp-given``: the latter with the inputs in
     the memory layout that they were given in, where that is not contiguous.
     """

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 import torch
 
 from qnndbg.execute.effect import exact_effects, like, linear_effects
@@ -20,11 +21,14 @@ from qnndbg.execute.reference import Computed
 from qnndbg.execute.rounding import channel_axis, grid_of, rounding_of
 from qnndbg.model.attribution import Attribution, Effect, Rounding, Step
 from qnndbg.model.graph import Node, Ref
+from qnndbg.model.limits import FP16_MAX
 
 MAX_OUTPUTS = 8
 """Outputs whose error is split, the worst ones; a decoder has one for each layer's cache."""
 SECONDS = 10.0
 """What the exact effects of one output may take."""
+LARGEST = float(np.finfo(np.float64).max)
+"""JSON has no infinity."""
 LOST = 2.0**-8
 """A half float that is off by more than this has less than eight bits left."""
 
@@ -165,9 +169,7 @@ def _attributed(
         direction = outputs.directions[output]
         linear = linear_effects(program, side.errors, direction, output)
         exact = exact_effects(program, side.targets, order, direction, output, SECONDS) if order else {}
-        effects = [
-            described.effect(place, side, names, linear.get(place), exact.get(place)) for place in order
-        ]
+        effects = described.effects(side, names, order, linear, exact)
         yield Attribution(
             step=step,
             method=method,
@@ -224,7 +226,42 @@ class _Described:
         value = self.values[place]
         return not torch.equal(like(side.targets[place], value), value)
 
-    def effect(
+    def effects(
+        self,
+        side: _Side,
+        names: Mapping[Place, str],
+        order: Sequence[Place],
+        linear: Mapping[Place, float],
+        exact: Mapping[Place, float],
+    ) -> list[Effect]:
+        """The effect of each place; what an op makes of an overflow counts where the overflow began."""
+        sums: dict[Place, list[float | None]] = {place: [None, None] for place in order}
+        for place in order:
+            pair = sums.setdefault(self._began(place, side), [None, None])
+            for i, found in enumerate((linear.get(place), exact.get(place))):
+                if found is not None:
+                    pair[i] = (pair[i] or 0.0) + found
+        ordered = [place for place in self.order if place in sums]
+        return [self._effect(place, side, names, *sums[place]) for place in ordered]
+
+    def _began(self, place: Place, side: _Side) -> Place:
+        """Where the overflow began that an op reads; the place itself if it reads none."""
+        while side.half and place.partition is not None:
+            beyond = [source for source in self._sources(place) if self._overflows(source)]
+            if not beyond:
+                break
+            place = beyond[0]
+        return place
+
+    def _overflows(self, place: Place) -> bool:
+        value = self.values[place]
+        return value.is_floating_point() and value.numel() > 0 and float(value.abs().max()) > FP16_MAX
+
+    def _sources(self, place: Place) -> list[Place]:
+        found = [Place(place.partition, name, 0) for name in inputs_of(self.nodes[place].args)]
+        return [source for source in found if source in self.values]
+
+    def _effect(
         self,
         place: Place,
         side: _Side,
@@ -260,15 +297,11 @@ class _Described:
         value = self.values[place]
         if not value.is_floating_point() or not value.numel():
             return {}
-        inputs = [
-            self.values[source]
-            for name in inputs_of(self.nodes[place].args)
-            if (source := Place(place.partition, name, 0)) in self.values
-        ]
+        inputs = [self.values[source] for source in self._sources(place)]
         lost = (half_of(value) - value).abs() > LOST * value.abs()
         return {
             "half": True,
-            "peak": float(value.abs().max()),
+            "peak": min(float(value.abs().nan_to_num().max()), LARGEST),
             "flushed": float((lost & (value.abs() < 1)).double().mean()),
             "integers": bool(inputs) and all(_whole(v) for v in inputs),
             "stagnates": any(_stagnates(value, v) for v in inputs),
@@ -289,4 +322,4 @@ def _stagnates(total: torch.Tensor, part: torch.Tensor) -> bool:
 def _rms(value: torch.Tensor | None) -> float:
     if value is None or not value.numel():
         return 0.0
-    return min(float(value.double().square().mean().sqrt()), 1e300)
+    return min(float(value.double().nan_to_num().square().mean().sqrt()), LARGEST)

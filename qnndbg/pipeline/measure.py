@@ -9,14 +9,16 @@ from typing import Any
 import torch
 
 from qnndbg.capture.tensors import array_from_tensor
+from qnndbg.errors import QnndbgError
 from qnndbg.execute import htp
 from qnndbg.execute.etdump import NotDumpedError, Tap
 from qnndbg.model.graph import TensorRef
 from qnndbg.model.recording import Accuracy, QnnGraph, Run, Value
-from qnndbg.pipeline.calls import count_correct, first_line
+from qnndbg.pipeline.calls import count_correct
 from qnndbg.pipeline.finish import tapped_name
 from qnndbg.pipeline.jobs import Samples, Task
-from qnndbg.pipeline.refer import refer, tensor_from
+from qnndbg.pipeline.refer import refer
+from qnndbg.pipeline.stored import tensor_from
 from qnndbg.recording.store import Recording, open_recording
 from qnndbg.recording.writer import Writer
 
@@ -60,8 +62,8 @@ def _execute_as_given(recording: Recording, writer: Writer, method: str, sample:
     try:
         outputs = htp.execute(_program(recording, "htp"), [inputs], method)[0]
         results = tuple(_stored(writer, o) for o in outputs)
-    except RuntimeError as error:
-        problems["inputs"] = f"refused by the runtime: {first_line(error)}"
+    except QnndbgError as error:
+        problems["inputs"] = error.fact
     run = Run(runner="htp-given", method=method, sample=sample, results=results, problems=problems)
     writer.run(run)
 

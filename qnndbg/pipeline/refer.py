@@ -13,7 +13,7 @@ import torch
 from msgspec.structs import replace
 
 from qnndbg.analyze.delegates import delegate_outputs
-from qnndbg.capture.tensors import array_from_tensor, tensor_from_array
+from qnndbg.capture.tensors import array_from_tensor
 from qnndbg.execute.effect import like
 from qnndbg.execute.encoding import dequantise
 from qnndbg.execute.local import Local, Taps, distance, evaluate_locally
@@ -22,6 +22,8 @@ from qnndbg.execute.reference import Meaning
 from qnndbg.model.graph import Graph, QuantParams, Ref, TensorRef
 from qnndbg.model.recording import QnnTensor, Run, RunnerName, Value
 from qnndbg.pipeline.attribute import attribute_backend, attribute_quantisation
+from qnndbg.pipeline.pass_search import search_passes
+from qnndbg.pipeline.stored import tensor_from
 from qnndbg.recording.store import Recording, open_recording
 from qnndbg.recording.writer import Writer
 
@@ -32,11 +34,10 @@ def refer(folder: Path) -> None:
         recording = open_recording(folder)
         for method, sample in recording.samples:
             _References(recording, method, sample).run()
-
-
-def tensor_from(recording: Recording, ref: TensorRef) -> torch.Tensor:
-    """A stored tensor as torch has it; a copy, since a recording is never written to."""
-    return tensor_from_array(recording.tensor(ref), ref.dtype)
+        recording, writer = open_recording(folder), Writer(folder)
+        for method, sample in recording.samples:
+            for change in search_passes(recording, method, sample):
+                writer.pass_change(change)
 
 
 class _References:
@@ -51,7 +52,9 @@ class _References:
 
     def run(self) -> None:
         self._before_edge()
-        self._simple("edge", self.recording.last_graph("transform", self.method))
+        self._simple("export", self.recording.last_graph("export", self.method))
+        self._simple("edge", self.recording.first_graph("transform", self.method))
+        self._simple("transform", self.recording.last_graph("transform", self.method))
         outer = self.recording.last_graph("partition", self.method)
         if outer is not None:
             self._delegated(Program(outer, self.inputs, self._load, self.partitions))
@@ -73,6 +76,7 @@ class _References:
         self._simple("eager", annotated if fits else exported, "float")
         prepared = self.recording.last_graph("annotation", self.method)
         if fits and prepared is not None and exported is not None:
+            self._simple("annotation", prepared, "float")
             float_model = Program(prepared, self.inputs, self._load, meaning="float")
             quantised_model = Program(exported, self.inputs, self._load)
             for found in attribute_quantisation(float_model, quantised_model, self.method, self.sample):

@@ -17,7 +17,7 @@ from qnndbg.errors import RecordingError
 from qnndbg.execute.reference import Meaning, Walk, evaluate
 from qnndbg.model.graph import Graph
 from qnndbg.model.recording import Stage
-from qnndbg.pipeline.refer import tensor_from
+from qnndbg.pipeline.stored import tensor_from
 from qnndbg.recording.store import Recording
 
 

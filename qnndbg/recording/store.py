@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from qnndbg.errors import RecordingError
-from qnndbg.model.attribution import Attribution
+from qnndbg.model.attribution import Attribution, PassChange
 from qnndbg.model.graph import Graph, TensorRef
 from qnndbg.model.recording import Input, Manifest, PassEvent, QnnGraph, Run, RunnerName
 from qnndbg.model.result import Comparison
@@ -90,6 +90,12 @@ class Recording:
         """How the error of each output splits over the places where errors are made."""
         paths = sorted((self.folder / "attributions").glob("*.json"))
         return tuple(schema.decode(_read(path), Attribution, path.name) for path in paths)
+
+    @functools.cached_property
+    def pass_changes(self) -> tuple[PassChange, ...]:
+        """The passes that changed the numbers, where any did."""
+        paths = sorted((self.folder / "pass-changes").glob("*.json"))
+        return tuple(schema.decode(_read(path), PassChange, path.name) for path in paths)
 
     def run(self, runner: RunnerName, method: str = "forward", sample: int = 0) -> Run | None:
         """The run of one runner for one sample of one method; None if there was none."""

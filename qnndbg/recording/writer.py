@@ -9,7 +9,7 @@ import numpy as np
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
-from qnndbg.model.attribution import Attribution
+from qnndbg.model.attribution import Attribution, PassChange
 from qnndbg.model.graph import Graph, TensorRef
 from qnndbg.model.recording import Manifest, PassEvent, QnnGraph, Run
 from qnndbg.model.result import Comparison
@@ -77,6 +77,11 @@ class Writer:
     def attribution(self, attribution: Attribution) -> None:
         """Write how one output's error splits over its places."""
         self._write(f"attributions/{file_name(attribution.id)}.json", schema.encode_pretty(attribution))
+
+    def pass_change(self, change: PassChange) -> None:
+        """Write which pass changed the numbers between two rungs."""
+        name = f"pass.{change.method}.{change.sample}.{change.before}"
+        self._write(f"pass-changes/{file_name(name)}.json", schema.encode_pretty(change))
 
     def comparison(self, comparison: Comparison) -> None:
         """Write the comparison."""

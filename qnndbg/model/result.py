@@ -193,6 +193,30 @@ class Verdict(Struct, frozen=True, kw_only=True):
     """Measured by putting the target's values in place by place, or estimated linearly."""
 
 
+Severity = Literal["error", "warning", "note"]
+"""An error makes an output wrong, a warning may with other inputs, a note explains."""
+
+
+class Finding(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A rule that holds for a recording."""
+
+    rule: str
+    """Its stable id, such as ``QD101``."""
+    severity: Severity
+    where: str
+    """QNN tensor, node, pass, input or output."""
+    message: str
+    """What is the case, as one sentence without a full stop."""
+    evidence: str = ""
+    """The numbers that it rests on."""
+    help: str = ""
+    """What to do."""
+    method: str = "forward"
+    module: str = ""
+    source: str = ""
+    """``file:line`` of the user's code."""
+
+
 class Comparison(Struct, frozen=True, kw_only=True):
     """The whole answer for one recording."""
 
@@ -201,4 +225,6 @@ class Comparison(Struct, frozen=True, kw_only=True):
     layers: tuple[LayerResult, ...]
     coverage: Coverage
     sources: tuple[Source, ...] = ()
-    """By falling share; of the worst output of each step."""
+    """By falling share; of the outputs of each step."""
+    findings: tuple[Finding, ...] = ()
+    """By severity, then by rule."""

@@ -105,10 +105,10 @@ def _backends(attribution: Attribution, effect: Effect) -> tuple[Cause, str]:
         return "integers", "integers are computed in half floats, which are not exact"
     if effect.half and effect.flips:
         return "flipped", "rounding to half floats decides a comparison or a jump behind it"
-    return (
-        "amplified",
-        f"its error is rounding, which the net magnifies {_gain(attribution, effect):.0f} times",
-    )
+    gain = _gain(attribution, effect)
+    if gain > MAGNIFIED:
+        return "amplified", f"its error is rounding, which the net magnifies {gain:.0f} times"
+    return "rounding", "its error is no more than rounding"
 
 
 def _gain(attribution: Attribution, effect: Effect) -> float:

@@ -12,13 +12,15 @@ from qnndbg.analyze.ladder import climb
 from qnndbg.analyze.metrics import measure
 from qnndbg.analyze.normalize import Array, dequantise, numbers, same_rank, saturate, step_of
 from qnndbg.analyze.payload import payloads_of
+from qnndbg.analyze.rules import find
+from qnndbg.analyze.rules.context import Context
 from qnndbg.analyze.touched import touched
 from qnndbg.analyze.verdict import Evidence, GuiltyPass, judge
 from qnndbg.analyze.wording import failed, not_delegated
 from qnndbg.model.attribution import Attribution, Effect
 from qnndbg.model.graph import Node, QuantParams, Ref, TensorRef
 from qnndbg.model.recording import QnnGraph, QnnOp, QnnTensor, Run, RunnerName
-from qnndbg.model.result import Comparison, Coverage, ErrorMetrics, LayerResult, Source
+from qnndbg.model.result import Comparison, Coverage, ErrorMetrics, LayerResult, Source, Verdict
 from qnndbg.recording.store import Recording
 
 Effects = Mapping[tuple[str, int | None, str], Effect]
@@ -43,26 +45,34 @@ def compare(recording: Recording) -> Comparison:
     coverage = _coverage(layers)
     ladder = climb(recording)
     found = _sources(recording)
-    fallbacks = [fallback for method in recording.manifest.methods for fallback in method.fallbacks]
-    failure = recording.manifest.failure
-    if failure is not None and not coverage.compared:
-        verdict = failed(failure, recording.passes, fallbacks)
-    elif recording.manifest.methods and not recording.qnn:
-        verdict = not_delegated(fallbacks)
-    else:
-        verdict = judge(
-            Evidence(
-                ladder=ladder,
-                layers=layers,
-                coverage=coverage,
-                precision=recording.manifest.precision,
-                sources=found,
-                payloads=payloads_of(recording),
-                changes=_guilty_passes(recording),
-                input_notes=tuple(f"{i.name}: {i.note}" for i in recording.manifest.inputs if i.strides),
-            )
-        )
-    return Comparison(verdict=verdict, ladder=ladder, layers=layers, coverage=coverage, sources=found)
+    evidence = Evidence(
+        ladder=ladder,
+        layers=layers,
+        coverage=coverage,
+        precision=recording.manifest.precision,
+        sources=found,
+        payloads=payloads_of(recording),
+        changes=_guilty_passes(recording),
+        input_notes=tuple(f"{i.name}: {i.note}" for i in recording.manifest.inputs if i.strides),
+    )
+    return Comparison(
+        verdict=_verdict(recording, evidence),
+        ladder=ladder,
+        layers=layers,
+        coverage=coverage,
+        sources=found,
+        findings=find(Context(recording, evidence)),
+    )
+
+
+def _verdict(recording: Recording, evidence: Evidence) -> Verdict:
+    manifest = recording.manifest
+    fallbacks = [fallback for method in manifest.methods for fallback in method.fallbacks]
+    if manifest.failure is not None and not evidence.coverage.compared:
+        return failed(manifest.failure, recording.passes, fallbacks)
+    if manifest.methods and not recording.qnn:
+        return not_delegated(fallbacks)
+    return judge(evidence)
 
 
 def _guilty_passes(recording: Recording) -> tuple[GuiltyPass, ...]:

@@ -19,6 +19,7 @@ from qnndbg.model.attribution import PassChange
 from qnndbg.model.recording import RunnerName
 from qnndbg.model.result import (
     MAX_SQNR_DB,
+    Cause,
     Comparison,
     Coverage,
     ErrorMetrics,
@@ -43,6 +44,9 @@ SAME_NUMBERS_DB = 100.0
 """Two float graphs that agree better than this differ by the order of float32 additions only."""
 ROUNDING_LSB = 1.5
 """One step of the encoding, and float noise: a rounding that fell the other way, which no pass is at."""
+
+HARMLESS: frozenset[Cause] = frozenset({"amplified", "rounding"})
+"""Causes that are no fault of the place: its error is rounding, whatever comes of it."""
 
 StepName = Literal["quantisation", "pass", "backend", "input"]
 STEPS: dict[StepName, tuple[RunnerName, ...]] = {
@@ -126,6 +130,16 @@ def _blame(name: StepName, rung: Rung, evidence: Evidence) -> Verdict:
     return wording.blamed(_kind(culprit), culprit, found, rung, final)
 
 
+def faults(evidence: Evidence) -> frozenset[tuple[StepName, str, int, int]]:
+    """The steps that are at fault: name of the step, method, sample and output."""
+    return frozenset(
+        (name, rung.method, rung.sample, rung.output)
+        for name, rungs in STEPS.items()
+        for rung in evidence.ladder
+        if rung.name in rungs and _at_fault(name, rung, evidence)
+    )
+
+
 def culprit_of(sources: Sequence[Source]) -> Source | None:
     """The source to name: the largest share, unless that one only rounds and another errs almost as much.
 
@@ -135,14 +149,14 @@ def culprit_of(sources: Sequence[Source]) -> Source | None:
     if not sources:
         return None
     first = sources[0]
-    if first.cause != "amplified":
+    if first.cause not in HARMLESS:
         return first
-    rivals = (s for s in sources[1:] if s.cause != "amplified" and abs(s.share) >= abs(first.share) / 2)
+    rivals = (s for s in sources[1:] if s.cause not in HARMLESS and abs(s.share) >= abs(first.share) / 2)
     return next(rivals, first)
 
 
 def _kind(source: Source) -> VerdictKind:
-    if source.cause == "amplified":
+    if source.cause in HARMLESS:
         return "amplification"
     if source.step == "quantisation":
         return "quantisation"

@@ -19,6 +19,7 @@ REMEDIES: dict[Cause, str] = {
     "integers": "Compute {op} on the CPU (skip_node_op_set): whole numbers need exact arithmetic.",
     "stagnation": "Sum in parts, or take the mean of means, so that no sum outgrows what is added to it.",
     "amplified": "Rewrite what comes after {op}, so that no small difference of large numbers decides.",
+    "rounding": "Use a finer format: roundings add up here, and no op is at fault.",
     "flipped": "Keep {op} and what compares it in a finer format, or leave a margin around the threshold.",
     "clipped": "Try a min-max observer, since the default one clips; then calibrate with inputs like these.",
     "wide range": "Calibrate with inputs like these, so that the range fits the values.",

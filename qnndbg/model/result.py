@@ -129,6 +129,7 @@ Cause = Literal[
     "integers",
     "stagnation",
     "amplified",
+    "rounding",
     "flipped",
     "clipped",
     "wide range",

@@ -7,6 +7,7 @@ that recorded goes in.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 
 import msgspec
@@ -38,6 +39,8 @@ def json_report(
         "verdict": _plain(answer.verdict),
         "ladder": _plain(answer.ladder),
         "layers": _layers(answer.layers, sort),
+        "sources": _plain(answer.sources),
+        "findings": _plain(answer.findings),
         "coverage": {**_fields(answer.coverage), "share": answer.coverage.share},
         "accuracy": _plain(manifest.accuracy),
         "inputs": _plain(manifest.inputs),
@@ -55,8 +58,14 @@ def _layers(layers: tuple[LayerResult, ...], sort: Order) -> list[Json]:
     for layer in ordered(layers, sort):
         standing = "made here" if layer in made else "inherited" if layer in inherited else None
         errors = {name: _error(getattr(layer, name)) for name in ("accumulated", "local")}
-        rows.append({**_fields(layer), **errors, "standing": standing})
+        excess = {"excess": _finite(layer.excess), "inherited": _finite(layer.inherited)}
+        rows.append({**_fields(layer), **errors, **excess, "standing": standing})
     return rows
+
+
+def _finite(value: float | None) -> float | None:
+    """JSON has no infinity; an error without a floor is told by ``standing``."""
+    return None if value is None or math.isinf(value) else value
 
 
 def _error(error: ErrorMetrics | None) -> Json:

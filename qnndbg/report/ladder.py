@@ -13,7 +13,7 @@ from qnndbg.report import units
 
 SHOWN_OUTPUTS = 4
 """A decoder has dozens of outputs, nearly all of them states."""
-FIXED_WIDTH = 44
+FIXED_WIDTH = 52
 """Cells that a row needs beside its bar."""
 WIDEST_BAR = 50
 
@@ -38,8 +38,8 @@ def ladder_table(ladder: tuple[Rung, ...], width: int, *, everything: bool) -> T
     table.add_column()
     for key in (key for key in outputs if key in shown):
         if len(outputs) > 1:
-            table.add_row(Text(f"{key[0]} {key[1]}" if _methods(ladder) > 1 else f"output {key[1]}", "dim"))
-        _add_output(table, outputs[key], bar_width)
+            table.add_row(Text(_title(key, ladder), "dim"))
+        _add_output(table, outputs[key], bar_width, everything=everything)
     if hidden := len(outputs) - len(shown):
         table.add_row(
             Text(f"{hidden} more", "dim"), "", Text("outputs that are closer to eager: --all", "dim")
@@ -47,29 +47,50 @@ def ladder_table(ladder: tuple[Rung, ...], width: int, *, everything: bool) -> T
     return table
 
 
-def _by_output(ladder: Iterable[Rung]) -> dict[tuple[str, int], list[Rung]]:
-    outputs: dict[tuple[str, int], list[Rung]] = {}
+def _by_output(ladder: Iterable[Rung]) -> dict[tuple[str, int, int], list[Rung]]:
+    outputs: dict[tuple[str, int, int], list[Rung]] = {}
     for rung in ladder:
-        outputs.setdefault((rung.method, rung.output), []).append(rung)
+        outputs.setdefault((rung.method, rung.sample, rung.output), []).append(rung)
     return outputs
 
 
-def _methods(ladder: Iterable[Rung]) -> int:
-    return len({rung.method for rung in ladder})
+def _title(key: tuple[str, int, int], ladder: Iterable[Rung]) -> str:
+    """An output by its number, and by method and sample where there are several."""
+    rungs = tuple(ladder)
+    method, sample, output = key
+    parts = [method] if len({rung.method for rung in rungs}) > 1 else []
+    parts += [f"sample {sample}"] if len({rung.sample for rung in rungs}) > 1 else []
+    return " ".join([*parts, str(output) if parts == [method] else f"output {output}"])
 
 
-def _add_output(table: Table, rungs: list[Rung], bar_width: int) -> None:
+def _add_output(table: Table, rungs: list[Rung], bar_width: int, *, everything: bool) -> None:
     before: Rung | None = None
-    for rung in rungs:
+    for same in _folded(rungs, everything=everything):
+        rung = same[-1]
         error = rung.against_eager
         value = None if error is None or error.nonfinite or before is None else error.sqnr_db
         table.add_row(
-            Text(rung.name),
+            Text(rung.name if len(same) == 1 else f"{same[0].name} … {rung.name}"),
             Text(units.decibels(error), "bold") if before else Text(),
             Text("" if value is None else units.bar(value, bar_width), "cyan"),
             _change(before, rung),
         )
         before = rung
+
+
+def _folded(rungs: list[Rung], *, everything: bool) -> list[list[Rung]]:
+    """Rungs that are bit-equal to the one before and without a note, together; each alone if all are shown."""
+    groups: list[list[Rung]] = []
+    for rung in rungs:
+        if groups and _is_equal(rung) and not everything and _is_equal(groups[-1][-1]):
+            groups[-1].append(rung)
+        else:
+            groups.append([rung])
+    return groups
+
+
+def _is_equal(rung: Rung) -> bool:
+    return rung.against_previous is not None and not rung.against_previous.mismatched and not rung.note
 
 
 def _change(before: Rung | None, rung: Rung) -> Text:

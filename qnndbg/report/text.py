@@ -29,6 +29,7 @@ from qnndbg.model.recording import (
 )
 from qnndbg.model.result import Comparison, Coverage, LayerResult, Verdict
 from qnndbg.report import units
+from qnndbg.report.findings import findings_list, sources_table
 from qnndbg.report.ladder import ladder_table
 from qnndbg.report.layers import Order, layer_table, lsb_or_ulp, ordered
 
@@ -68,6 +69,11 @@ def print_report(
         console.print(title, Padding(table, (0, 0, 0, 2)), sep="\n")
     if any(layer.accumulated or layer.local for layer in answer.layers):
         console.print(_layers(answer.layers, layers, sort, console.width))
+    if answer.sources:
+        table = sources_table(answer.sources, everything=layers is None)
+        console.print(
+            _title("Sources", "where the error of the output is made"), Padding(table, (0, 0, 0, 2)), sep="\n"
+        )
     console.print()
     for label, content in _context(manifest, answer, passes, everything=layers is None):
         console.print(_labelled(label, content))
@@ -128,6 +134,8 @@ def _context(
     """The sections below the tables, those that have content."""
     if manifest.accuracy:
         yield "Accuracy", _accuracy(manifest.accuracy)
+    if answer.findings:
+        yield "Findings", findings_list(answer.findings, everything=everything)
     if answer.coverage.total:
         yield "Coverage", _coverage(answer.coverage, answer.layers if everything else ())
     if fallbacks := [fallback for method in manifest.methods for fallback in method.fallbacks]:

@@ -1,0 +1,87 @@
+"""QD1xx: the numbers. A source of a wrong output is an error; one that does no harm here is a note."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from qnndbg.analyze.rules.catalog import CAUSE_RULES
+from qnndbg.analyze.rules.context import Context, finding
+from qnndbg.analyze.verdict import sources
+from qnndbg.analyze.wording import culprit_name, short_op
+from qnndbg.model.result import Finding, LayerResult, Severity, Source
+
+CULPABLE = 0.2
+"""A source that makes less than this share of a wrong output is no error by itself."""
+
+
+def find(context: Context) -> Iterator[Finding]:
+    """Sources by their cause, ops above their noise floor, what is not finite, and fused clips."""
+    named: set[tuple[str, str]] = set()
+    for source in context.evidence.sources:
+        if (key := (source.method, source.name)) not in named:
+            named.add(key)
+            yield _of_source(context, source)
+    for layer in context.evidence.layers:
+        if layer.fused:
+            yield _fused(layer)
+        if layer.local is not None and layer.local.nonfinite:
+            yield _not_finite(layer)
+    for layer in sources(context.evidence.layers):
+        if (layer.method, layer.tensor) not in named:
+            yield _above_floor(layer)
+
+
+def _of_source(context: Context, source: Source) -> Finding:
+    wrong = (source.step, source.method, source.sample, source.output) in context.faults
+    severity: Severity = "note"
+    if wrong:
+        severity = "error" if abs(source.share) >= CULPABLE else "note"
+    return finding(
+        CAUSE_RULES[source.cause],
+        severity,
+        source.name,
+        f"{culprit_name(source)}: {source.detail}",
+        evidence=f"{source.share:.1%} of the error of output {source.output} in the step {source.step}",
+        method=source.method,
+        module=source.module,
+        source=source.source,
+    )
+
+
+def _above_floor(layer: LayerResult) -> Finding:
+    times = "rounding explains none of it" if not layer.floor else f"{layer.excess:.0f} times its noise floor"
+    return finding(
+        "QD103",
+        "note",
+        layer.tensor,
+        f"{short_op(layer.op)} errs by more than rounding, with little effect on any output",
+        evidence=times,
+        method=layer.method,
+        module=layer.module,
+        source=layer.source,
+    )
+
+
+def _fused(layer: LayerResult) -> Finding:
+    return finding(
+        "QD113",
+        "note",
+        layer.tensor,
+        f"the HTP fuses {short_op(layer.op)} with the op behind it and does not clip between them",
+        method=layer.method,
+        module=layer.module,
+        source=layer.source,
+    )
+
+
+def _not_finite(layer: LayerResult) -> Finding:
+    assert layer.local is not None
+    return finding(
+        "QD112",
+        "note",
+        layer.tensor,
+        f"{layer.local.nonfinite} elements of {short_op(layer.op)} are not finite on the CPU or the HTP",
+        method=layer.method,
+        module=layer.module,
+        source=layer.source,
+    )

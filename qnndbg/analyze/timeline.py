@@ -1,0 +1,153 @@
+"""The dtype and encoding of one value at every stage, from the float model to QNN's tensor and the program.
+
+Stages are joined by provenance: a node of a partition descends from nodes of the exported graph, which has
+the names of the quantised and the annotated one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from msgspec import Struct
+
+from qnndbg.analyze.delegates import delegate_outputs
+from qnndbg.model.graph import Arg, Atom, Graph, Node, QuantParams, Ref
+from qnndbg.model.recording import QnnGraph, QnnTensor, Stage
+from qnndbg.recording.store import Recording
+
+NAMED: tuple[Stage, ...] = ("annotation", "quantized", "export")
+"""Stages whose nodes have the names of the exported graph."""
+EDGE: tuple[Stage, ...] = ("edge", "transform")
+"""Stages whose nodes have the names of the edge graph, as those of partitions mostly do."""
+
+
+class Step(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One value at one stage."""
+
+    stage: str
+    """Of the lowering; then ``qnn``, and ``program`` where the value is an output of the method."""
+    name: str
+    """What stands for it there."""
+    op: str = ""
+    dtype: str = ""
+    shape: tuple[int | str, ...] = ()
+    encoding: QuantParams | None = None
+    axis_order: tuple[int, ...] | None = None
+
+
+def timeline(recording: Recording, method: str, partition: int, tensor: str) -> tuple[Step, ...]:
+    """Follow a QNN tensor back to the model and forward to the program.
+
+    Args:
+        recording: with the graphs of all stages; one that is missing is left out.
+        method: of the tensor.
+        partition: of the tensor.
+        tensor: its QNN name.
+
+    Raises:
+        KeyError: there is no such tensor.
+    """
+    qnn = next(g for g in recording.qnn if (g.method, g.partition) == (method, partition))
+    found = {t.name: t for t in qnn.tensors}[tensor]
+    last = recording.graph(qnn.graph)
+    node = next((n for n in last.nodes if n.name == found.node), None)
+    steps = list(_stages(recording, method, node, found.output)) if node is not None else []
+    if node is not None:
+        steps.append(_step("preprocess", node, found.output))
+    steps.append(
+        Step(
+            stage="qnn", name=tensor, op=_maker(qnn, tensor), dtype=found.dtype, shape=found.shape,
+            encoding=found.encoding,
+        )
+    )  # fmt: skip
+    return (*steps, *_ports(recording, method, qnn, found))
+
+
+def encodings_of_export(recording: Recording, method: str) -> Mapping[str, QuantParams]:
+    """The encoding of each op of the quantised model, by the op's name in the exported graph."""
+    graph = recording.first_graph("export", method)
+    return _explicit(graph) if graph is not None else {}
+
+
+def _stages(recording: Recording, method: str, node: Node, output: int) -> Iterator[Step]:
+    ancestor = node.origin.ancestors[-1] if node.origin.ancestors else ""
+    for stage in NAMED:
+        graph = recording.last_graph(stage, method)
+        if graph is None:
+            continue
+        encodings = _explicit(graph)
+        twin = next((n for n in graph.nodes if n.name == ancestor), None)
+        if twin is not None:
+            yield _step(stage, twin, output, encodings.get(twin.name))
+    for stage in EDGE:
+        graph = recording.last_graph(stage, method)
+        twin = _twin(graph, node) if graph is not None else None
+        if twin is not None and graph is not None:
+            yield _step(stage, twin, output, twin.encoding or _explicit(graph).get(twin.name))
+
+
+def _twin(graph: Graph, node: Node) -> Node | None:
+    """The node of the same name; else one of the same op and ancestry."""
+    named = next((n for n in graph.nodes if n.name == node.name), None)
+    if named is not None or not node.origin.ancestors:
+        return named
+    alike = (n for n in graph.nodes if (n.target, n.origin.ancestors) == (node.target, node.origin.ancestors))
+    return next(alike, None)
+
+
+def _step(stage: str, node: Node, output: int, encoding: QuantParams | None = None) -> Step:
+    # An op's last output where this stage's op has fewer than the later one.
+    spec = node.outputs[min(output, len(node.outputs) - 1)] if node.outputs else None
+    return Step(
+        stage=stage,
+        name=node.name,
+        op=node.target if node.op == "call_function" else node.op,
+        dtype=spec.dtype if spec is not None else "",
+        shape=spec.shape if spec is not None else (),
+        encoding=node.encoding or encoding,
+        axis_order=node.axis_order,
+    )
+
+
+def _maker(qnn: QnnGraph, tensor: str) -> str:
+    return next((op.type for op in qnn.ops if tensor in op.outputs), "")
+
+
+def _ports(recording: Recording, method: str, qnn: QnnGraph, tensor: QnnTensor) -> Iterator[Step]:
+    """The outputs of the program that hand the value out."""
+    outer = recording.last_graph("partition", method)
+    ports = next((m.outputs for m in recording.manifest.methods if m.name == method), ())
+    if outer is None:
+        return
+    outputs = recording.graph(qnn.graph).outputs
+    for number, origin in enumerate(delegate_outputs(outer)):
+        if origin is None or origin[0] != qnn.partition or number >= len(ports):
+            continue
+        value, port = outputs[origin[1]].value, ports[number]
+        if isinstance(value, Ref) and value.node == tensor.node and port is not None:
+            yield Step(stage="program", name=f"output {number}", dtype=port.dtype, shape=port.shape)
+
+
+def _explicit(graph: Graph) -> dict[str, QuantParams]:
+    """Encodings that stand in quantise nodes, by the name of the node whose value they round."""
+    found: dict[str, QuantParams] = {}
+    for node in graph.nodes:
+        if ".quantize_per_tensor" not in node.target or not isinstance(node.args[0], Ref):
+            continue
+        encoding = _encoding(node.args[1:])
+        if encoding is not None:
+            found.setdefault(node.args[0].node, encoding)
+    return found
+
+
+def _encoding(args: tuple[Arg, ...]) -> QuantParams | None:
+    scale, zero_point, low, high, dtype = args
+    if not isinstance(scale, float) or not all(isinstance(v, int) for v in (zero_point, low, high)):
+        return None
+    return QuantParams(
+        scales=(scale,),
+        zero_points=(int(zero_point),),  # type: ignore[arg-type]
+        qmin=int(low),  # type: ignore[arg-type]
+        qmax=int(high),  # type: ignore[arg-type]
+        dtype=dtype.text.removeprefix("torch.") if isinstance(dtype, Atom) else "",
+    )

@@ -1,0 +1,83 @@
+"""The sources of the error and the findings, as tables."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from qnndbg.analyze.wording import culprit_name
+from qnndbg.model.result import Finding, Severity, Source
+from qnndbg.report import units
+
+SHOWN_SOURCES = 4
+"""Rows of each step."""
+SIGNS: dict[Severity, tuple[str, str]] = {
+    "error": (units.BROKEN, "bold red"),
+    "warning": (units.MADE_HERE, "yellow"),
+    "note": ("·", "dim"),
+}
+
+
+def sources_table(sources: tuple[Source, ...], *, everything: bool) -> RenderableType:
+    """The places that make the error of the worst output of each step, by falling share.
+
+    Args:
+        sources: of all outputs and steps.
+        everything: every output, and every source.
+    """
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_header=False)
+    table.add_column(justify="right", no_wrap=True)
+    table.add_column(no_wrap=True)
+    table.add_column()
+    several = len({(s.method, s.sample, s.output) for s in sources}) > 1
+    for rows in _groups(sources, everything=everything):
+        first = rows[0]
+        of = f" of output {first.output}" if several else ""
+        table.add_row("", Text(first.step, "dim"), Text(f"share of the error{of}", "dim"))
+        for source in rows:
+            where = ", ".join(part for part in (source.module, source.source) if part)
+            table.add_row(
+                Text(units.effect(source.share), "bold"),
+                culprit_name(source),
+                Text.assemble(source.detail, (f"  {where}" if where else "", "dim")),
+            )
+    return table
+
+
+def _groups(sources: tuple[Source, ...], *, everything: bool) -> list[tuple[Source, ...]]:
+    """The sources of each step and output; only the first output of each step unless all are asked for."""
+    groups: dict[tuple[str, str, int, int], list[Source]] = {}
+    for source in sources:
+        groups.setdefault((source.step, source.method, source.sample, source.output), []).append(source)
+    if everything:
+        return [tuple(rows) for rows in groups.values()]
+    first: dict[str, tuple[Source, ...]] = {}
+    for (step, *_), rows in groups.items():
+        first.setdefault(step, tuple(rows[:SHOWN_SOURCES]))
+    return list(first.values())
+
+
+def findings_list(findings: tuple[Finding, ...], *, everything: bool) -> RenderableType:
+    """Errors and warnings with what helps; notes as a count, unless all are asked for."""
+    shown = [f for f in findings if everything or f.severity != "note"]
+    grid = Table.grid(padding=(0, 1, 0, 0))
+    for found in shown:
+        sign, style = SIGNS[found.severity]
+        grid.add_row(Text(sign, style), Text(found.rule, style), _finding(found))
+    rest = Counter(f.rule for f in findings if f not in shown)
+    if not rest:
+        return grid
+    rules = ", ".join(rule if count == 1 else f"{rule} ×{count}" for rule, count in sorted(rest.items()))
+    return Group(grid, Text(f"{rest.total()} notes ({rules}): --all", "dim"))
+
+
+def _finding(found: Finding) -> RenderableType:
+    lines = [Text.assemble(found.message, (f"  {found.source}" if found.source else "", "dim"))]
+    if found.evidence:
+        lines.append(Text(found.evidence, "dim"))
+    if found.severity != "note" and found.help:
+        lines.append(Text.assemble(("help: ", "bold"), found.help))
+    return Group(*lines)

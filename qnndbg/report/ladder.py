@@ -79,7 +79,7 @@ def _add_output(table: Table, rungs: list[Rung], bar_width: int, *, everything: 
 
 
 def _folded(rungs: list[Rung], *, everything: bool) -> list[list[Rung]]:
-    """Rungs that are bit-equal to the one before and without a note, together; each alone if all are shown."""
+    """Rungs that are bit-equal to the one before together; each alone if all are shown."""
     groups: list[list[Rung]] = []
     for rung in rungs:
         if groups and _is_equal(rung) and not everything and _is_equal(groups[-1][-1]):

@@ -70,10 +70,9 @@ def print_report(
     if any(layer.accumulated or layer.local for layer in answer.layers):
         console.print(_layers(answer.layers, layers, sort, console.width))
     if answer.sources:
-        table = sources_table(answer.sources, everything=layers is None)
-        console.print(
-            _title("Sources", "where the error of the output is made"), Padding(table, (0, 0, 0, 2)), sep="\n"
-        )
+        title = _title("Sources", "where the error of the output is made")
+        made = sources_table(answer.sources, everything=layers is None)
+        console.print(title, Padding(made, (0, 0, 0, 2)), sep="\n")
     console.print()
     for label, content in _context(manifest, answer, passes, everything=layers is None):
         console.print(_labelled(label, content))

@@ -10,7 +10,15 @@ from dataclasses import dataclass
 from qnndbg.analyze.causes import sources_of
 from qnndbg.analyze.ladder import climb
 from qnndbg.analyze.metrics import measure
-from qnndbg.analyze.normalize import Array, dequantise, numbers, same_rank, saturate, step_of
+from qnndbg.analyze.normalize import (
+    Array,
+    dequantise,
+    numbers,
+    same_rank,
+    saturate,
+    saturate_infinite,
+    step_of,
+)
 from qnndbg.analyze.payload import payloads_of
 from qnndbg.analyze.rules import find
 from qnndbg.analyze.rules.context import Context
@@ -214,6 +222,8 @@ class _Layer:
         reference = numbers(self.recording.tensor(ref), ref.dtype)
         if reference is None:
             return None
+        if self.recording.manifest.precision.startswith("fp16"):
+            reference = saturate_infinite(reference)
         target = same_rank(reference, self._target())
         if target.shape != reference.shape:
             return None

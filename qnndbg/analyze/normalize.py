@@ -42,6 +42,13 @@ def saturate(array: Array) -> Array:
     return np.clip(array.astype(np.float32), -limit, limit) if array.dtype.kind == "f" else array
 
 
+def saturate_infinite(array: Array) -> Array:
+    """A reference as the HTP can hold it at best: its half floats have no infinity."""
+    if array.dtype.kind != "f" or not np.isinf(array).any():
+        return array
+    return np.where(np.isinf(array), np.sign(array) * FP16_OVERFLOW[1], array)
+
+
 def step_of(encoding: QuantParams, rank: int) -> Array:
     """The size of one integer step, broadcastable over a tensor of that rank."""
     return _along(encoding.scales, encoding, rank)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 import torch
 
 from qnndbg.execute.effect import like
-from qnndbg.execute.encoding import step_of
+from qnndbg.execute.encoding import dequantise, step_of
 from qnndbg.execute.noise import ROUNDINGS, floor_of, half_of, perturbed, rms, ulp16
 from qnndbg.execute.program import Place, Program
 from qnndbg.execute.reference import Computed
@@ -81,7 +81,16 @@ def _readings(taps: Taps) -> list[Reading]:
         if all(_representable(tap) for tap in taps.values.values()):
             return [_plain]
         return [*(_clamping(limit) for limit in (*FP16_OVERFLOW, math.inf))]
-    return [_plain, _unclipped]
+    return [_plain, _unclipped] if any(_at_end(taps, place) for place in taps.values) else [_plain]
+
+
+def _at_end(taps: Taps, place: Place) -> bool:
+    """Whether a value stands at an end of its encoding's range, where it may have been clipped."""
+    encoding, tap = taps.encodings.get(place), taps.values[place]
+    if encoding is None or not tap.is_floating_point() or not tap.numel():
+        return False
+    ends = [_end(encoding, integer, tap.shape) for integer in (encoding.qmin, encoding.qmax)]
+    return bool((tap <= ends[0]).any() or (tap >= ends[1]).any())
 
 
 def _plain(tap: torch.Tensor, computed: Computed) -> torch.Tensor:
@@ -112,9 +121,11 @@ def _unclipped(tap: torch.Tensor, computed: Computed) -> torch.Tensor:
 
 
 def _end(encoding: QuantParams, integer: int, shape: Sequence[int]) -> torch.Tensor:
-    from qnndbg.execute.encoding import dequantise
-
-    return dequantise(torch.full(tuple(shape), integer, dtype=torch.int64), encoding)
+    """The real number that an integer stands for; broadcasts to the shape."""
+    if encoding.scheme == "per_block":
+        return dequantise(torch.full(tuple(shape), integer), encoding)
+    axis = encoding.axis if encoding.scheme == "per_channel" else None
+    return dequantise(torch.full([n if i == axis else 1 for i, n in enumerate(shape)], integer), encoding)
 
 
 def _representable(tap: torch.Tensor) -> bool:

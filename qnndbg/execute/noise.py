@@ -3,8 +3,8 @@
 Monte Carlo arithmetic (Parker, 1997): every op is evaluated on the HTP's inputs, and once more with each
 input element off by a random part of a rounding. How far its output moves is what the op makes of
 roundings, be it a sum, an exponential or a difference of large numbers; no op needs a formula of its own.
-Added to it is the rounding of the output, which either side does by itself. What only moves or compares
-numbers, and integers, may show no error at all.
+Added to it is the rounding of the output, which either side does by itself. Integers may show no error at
+all, and what only moves or compares numbers none but that rounding.
 """
 
 from __future__ import annotations
@@ -90,9 +90,10 @@ def floor_of(
         steps = step_of(encoding, exact.shape).double()
         rounding = float(steps.square().mean().sqrt()) * ROUNDINGS
         noise = 0.0 if kind in EXACT_SUMS | MOVES else rms(moved - exact)
-    elif half and kind not in MOVES:
+    elif half:
+        # A move too: what it reads may have been dumped before it was rounded.
         rounding = rms(ulp16(exact)) * ROUNDINGS
-        noise = rms(moved - exact)
+        noise = 0.0 if kind in MOVES else rms(moved - exact)
     elif not half:
         rounding = rms(exact) * FLOAT32
     return math.hypot(rounding, noise)

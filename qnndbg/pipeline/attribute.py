@@ -6,6 +6,7 @@ question: a reference program, the other side's value at each of its places, and
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -27,6 +28,9 @@ MAX_OUTPUTS = 8
 """Outputs whose error is split, the worst ones; a decoder has one for each layer's cache."""
 SECONDS = 10.0
 """What the exact effects of one output may take."""
+CONFIRM = 5.0
+"""Exact effects that take fewer seconds are found though the linear ones explain the error already."""
+EXPLAINED = 0.02
 LARGEST = float(np.finfo(np.float64).max)
 """JSON has no infinity."""
 LOST = 2.0**-8
@@ -168,7 +172,9 @@ def _attributed(
     for output in outputs.worst(MAX_OUTPUTS):
         direction = outputs.directions[output]
         linear = linear_effects(program, side.errors, direction, output)
-        exact = exact_effects(program, side.targets, order, direction, output, SECONDS) if order else {}
+        exact = {}
+        if order and not (_explains(linear) and described.seconds * len(order) > CONFIRM):
+            exact = exact_effects(program, side.targets, order, direction, output, SECONDS)
         effects = described.effects(side, names, order, linear, exact)
         yield Attribution(
             step=step,
@@ -180,6 +186,11 @@ def _attributed(
             explained=sum(linear.values()) if linear else None,
             effects=tuple(effects),
         )
+
+
+def _explains(linear: Mapping[Place, float]) -> bool:
+    """Whether the linear effects add up to the whole error, so that nothing is left for the exact ones."""
+    return abs(sum(linear.values()) - 1.0) <= EXPLAINED
 
 
 class _Outputs:
@@ -213,7 +224,10 @@ class _Described:
         self.order: list[Place] = []
         self.nodes: dict[Place, Node] = {}
         self.values: dict[Place, torch.Tensor] = {}
+        start = time.monotonic()
         self.results = program.run(self._note).results
+        self.seconds = time.monotonic() - start
+        """What one execution takes."""
 
     def _note(self, place: Place, computed: Computed) -> torch.Tensor | None:
         if computed.value is not None:

@@ -58,6 +58,8 @@ def _source(attribution: Attribution, effect: Effect) -> Source:
         kind=effect.kind,
         name=effect.name,
         op=effect.op,
+        role=effect.role,
+        measured=effect.exact is not None,
         module=effect.module,
         source=effect.source,
         share=effect.share,

@@ -55,7 +55,7 @@ def blamed(
         next_step=REMEDIES[culprit.cause].format(op=short_op(culprit.op) or culprit.name),
         op=culprit.op,
         share=culprit.share,
-        confidence="measured",
+        confidence="measured" if culprit.measured else "estimated",
     )
 
 
@@ -242,7 +242,11 @@ def failed(failure: Failure, passes: Sequence[PassEvent], fallbacks: Sequence[Fa
 
 def culprit_name(source: Source) -> str:
     """How a user calls a place: the op, or which input or constant."""
-    return short_op(source.op) if source.kind == "op" else f"the {source.kind} {source.name}"
+    if source.kind == "op":
+        return short_op(source.op)
+    if source.role:
+        return f"the {source.role} of {short_op(source.op)}"
+    return f"the {source.kind} {source.name}"
 
 
 def short_op(op: str) -> str:

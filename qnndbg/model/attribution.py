@@ -42,6 +42,9 @@ class Effect(Struct, frozen=True, kw_only=True, omit_defaults=True):
     partition: int | None = None
     output: int = 0
     op: str = ""
+    """The op; of a constant, the one that reads it."""
+    role: str = ""
+    """Of a constant: what it is to that op, such as ``weight`` or ``bias``."""
     module: str = ""
     source: str = ""
     error: float

@@ -153,8 +153,12 @@ class Source(Struct, frozen=True, kw_only=True):
     op: str
     module: str
     source: str
+    role: str = ""
+    """Of a constant: what it is to the op, such as ``weight``."""
     share: float
     """Of the output's error in this step."""
+    measured: bool = True
+    """By putting the target's values in place by place; else estimated by the slope."""
     excess: float | None
     """Local error over noise floor; None where rounding explains none of it."""
     cause: Cause

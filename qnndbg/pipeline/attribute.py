@@ -31,6 +31,9 @@ SECONDS = 10.0
 CONFIRM = 5.0
 """Exact effects that take fewer seconds are found though the linear ones explain the error already."""
 EXPLAINED = 0.02
+ROLES = ("", "weight", "bias")
+"""What the arguments of an op with weights are."""
+WEIGHTED = frozenset({"conv1d", "conv2d", "conv3d", "convolution", "linear"})
 LARGEST = float(np.finfo(np.float64).max)
 """JSON has no infinity."""
 LOST = 2.0**-8
@@ -224,6 +227,8 @@ class _Described:
         self.order: list[Place] = []
         self.nodes: dict[Place, Node] = {}
         self.values: dict[Place, torch.Tensor] = {}
+        self.users: dict[Place, tuple[Node, int]] = {}
+        """The first op that reads each value, and as which argument."""
         start = time.monotonic()
         self.results = program.run(self._note).results
         self.seconds = time.monotonic() - start
@@ -233,6 +238,9 @@ class _Described:
         if computed.value is not None:
             self.order.append(place)
             self.nodes[place], self.values[place] = computed.node, computed.value
+            for position, arg in enumerate(computed.node.args):
+                if isinstance(arg, Ref):
+                    self.users.setdefault(Place(place.partition, arg.node, 0), (computed.node, position))
         return computed.value
 
     def differs(self, place: Place, side: _Side) -> bool:
@@ -293,9 +301,7 @@ class _Described:
             node=node.name,
             partition=place.partition,
             output=place.output,
-            op=node.target if node.op == "call_function" else "",
-            module=node.origin.module_path,
-            source=node.origin.source,
+            **self._said(place),
             error=_rms(error),
             floor=side.floors.get(place, 0.0),
             signal=_rms(self.values[place]),
@@ -305,6 +311,19 @@ class _Described:
             fused=place in side.fused,
             **(self._half(place, side) if side.half and place.partition is not None else {}),
         )
+
+    def _said(self, place: Place) -> dict[str, Any]:
+        """What a user knows a place by: of a constant, the op that reads it and as what."""
+        node, role = self.nodes[place], ""
+        if node.constant is not None and place in self.users:
+            node, position = self.users[place]
+            role = ROLES[position] if position < len(ROLES) else ""
+        return {
+            "op": node.target if node.op == "call_function" else "",
+            "role": role if node.target.split(".")[1:2] and node.target.split(".")[1] in WEIGHTED else "",
+            "module": node.origin.module_path,
+            "source": node.origin.source,
+        }
 
     def _half(self, place: Place, side: _Side) -> dict[str, Any]:
         """What half floats make of a place."""

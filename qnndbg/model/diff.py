@@ -40,7 +40,7 @@ LayerStatus = Literal["regressed", "fixed", "worse", "better", "changed", "new",
 """See :class:`LayerDiff`."""
 
 
-class Change(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Change(Struct, frozen=True, kw_only=True):
     """One property that both sides have, with different values."""
 
     what: str
@@ -51,7 +51,7 @@ class Change(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """How many values differ, where the property has several; the two are of the one that differs most."""
 
 
-class Place(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Place(Struct, frozen=True, kw_only=True):
     """A node of one side, as people find it again."""
 
     name: str
@@ -85,7 +85,7 @@ class GraphDiff(Struct, frozen=True, kw_only=True):
     only_b: tuple[Place, ...]
 
 
-class PassRun(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class PassRun(Struct, frozen=True, kw_only=True):
     """One pass event of one side."""
 
     index: int

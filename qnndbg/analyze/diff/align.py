@@ -136,11 +136,7 @@ class Alignment:
         left, right = self.read_by("a", i), self.read_by("b", j)
         if strict:
             return left == right and UNKNOWN not in left
-        if len(left) != len(right):
-            return False
-        return all(l == r for l, r in zip(left, right, strict=True) if UNKNOWN not in (l, r)) and all(
-            (l == UNKNOWN) == (r == UNKNOWN) for l, r in zip(left, right, strict=True)
-        )
+        return len(left) == len(right) and all(x == y for x, y in zip(left, right, strict=True))
 
     def _same_users(self, i: int, j: int, *, strict: bool) -> bool:
         left = [(user, place) for user, place in self.a.readers[i] if self.to_b[user] >= 0]

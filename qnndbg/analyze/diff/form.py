@@ -11,8 +11,10 @@ from dataclasses import dataclass, field
 
 from qnndbg.model.graph import Arg, Graph, Node, Ref, Seq, Slice
 
+QUANTISE_OPS = "quantized_decomposed."
 UNKNOWN = -1
 """Stands for a node that is not there."""
+_HELD = frozenset({"parameter", "buffer", "constant"})
 _NAMED = frozenset({"placeholder", "get_attr", "call_module"})
 """Ops whose target is a name."""
 
@@ -59,21 +61,33 @@ def form_of(graph: Graph, intern: Interner) -> Form:
     inputs = 0
     form = Form([node.name for node in graph.nodes], [], [], [], [])
     for i, node in enumerate(graph.nodes):
-        refs: list[str] = []
-        bare: Hashable = (tuple(_bare(arg, refs) for arg in node.args), _bare_kwargs(node, refs))
-        if node.op == "output":
-            refs = []
-            bare = tuple((o.role, _bare(o.value, refs), _bare(Ref(o.target), refs)) for o in graph.outputs)
-        inputs += node.role == "input"
-        position = inputs if node.role == "input" else 0
-        reads = [requantized[ref].get(node.name) for ref in refs if ref in requantized]
-        form.exact.append(intern((_itself(node), bare, position, tuple(reads), _delegate(graph, node))))
-        form.kind.append(intern((node.op, "" if node.op in _NAMED else node.target, node.role)))
-        form.thin.append(node.layout_permute or node.target.startswith("quantized_decomposed."))
-        found = (number.get(ref, UNKNOWN) for ref in refs)
-        form.refs.append(tuple(ref if ref < i else UNKNOWN for ref in found))
+        refs, bare = _arguments(graph, node)
+        if requantized:
+            bare = bare, *[requantized[ref].get(node.name) for ref in refs if ref in requantized]
+        if node.role == "input":
+            inputs += 1
+            bare = inputs
+        elif node.op == "get_attr":
+            bare = graph.partitions.get(node.target, UNKNOWN)
+        form.exact.append(intern((*_itself(node), bare)))
+        form.kind.append(intern(_kind(node)))
+        form.thin.append(node.layout_permute or node.target.startswith(QUANTISE_OPS))
+        found = [number.get(ref, UNKNOWN) for ref in refs]
+        form.refs.append(tuple([ref if ref < i else UNKNOWN for ref in found]))
     form.readers = _readers(form.refs)
     return form
+
+
+def _arguments(graph: Graph, node: Node) -> tuple[list[str], Hashable]:
+    """The nodes that a node reads, and the rest of its arguments."""
+    refs: list[str] = []
+    if node.op == "output":
+        bare = [(o.role, _bare(o.value, refs), _bare(Ref(o.target), refs)) for o in graph.outputs]
+        return refs, tuple(bare)
+    args = tuple([_bare(arg, refs) for arg in node.args])
+    if node.kwargs:
+        return refs, (args, tuple([(key, _bare(node.kwargs[key], refs)) for key in sorted(node.kwargs)]))
+    return refs, args
 
 
 def joined(forms: list[Form]) -> Form:
@@ -151,7 +165,7 @@ def _readers(refs: list[tuple[int, ...]]) -> list[list[tuple[int, int]]]:
     return readers
 
 
-def _itself(node: Node) -> Hashable:
+def _itself(node: Node) -> tuple[Hashable, ...]:
     """What a node is, without names, arguments and edges."""
     return (
         node.op,
@@ -167,16 +181,18 @@ def _itself(node: Node) -> Hashable:
     )
 
 
-def _delegate(graph: Graph, node: Node) -> int:
-    return graph.partitions.get(node.target, UNKNOWN) if node.op == "get_attr" else UNKNOWN
-
-
-def _bare_kwargs(node: Node, refs: list[str]) -> Hashable:
-    return tuple((key, _bare(node.kwargs[key], refs)) for key in sorted(node.kwargs)) if node.kwargs else ()
+def _kind(node: Node) -> Hashable:
+    """What a node does; what holds a weight does so under whatever role."""
+    if node.constant is not None or node.role in _HELD:
+        return "held"
+    return node.op, "" if node.op in _NAMED else node.target, node.role
 
 
 def _bare(arg: Arg, refs: list[str]) -> Hashable:
     """An argument with its references taken out, told from those that Python holds for equal (1 and True)."""
+    kind = type(arg)
+    if kind is int or kind is str or arg is None:
+        return arg
     if isinstance(arg, Ref):
         refs.append(arg.node)
         return Ref

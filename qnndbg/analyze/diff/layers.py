@@ -13,6 +13,10 @@ MARGIN_DB = 1.0
 """A smaller change of the SQNR is none that a person need look at."""
 ROUNDING = 1.0
 """An error of up to one step, be it LSB or ULP, is that of rounding, whatever its SQNR."""
+FP16_DB = 60.0
+"""A half float is rounded to 11 bits, which is some 70 dB; less than this is more than rounding."""
+EQUAL_DB = 100.0
+"""What is closer differs by the rounding of float32 only."""
 TOLERANCE = 0.01
 """Steps by which an error of one step may be measured too large."""
 
@@ -62,7 +66,8 @@ def _diff(a: LayerResult | None, b: LayerResult | None) -> LayerDiff | None:
     changes = tuple(_changes(a, b))
     if (a.accumulated, a.local) == (b.accumulated, b.local) and not changes:
         return None
-    local, accumulated = trend(a.local, b.local), trend(a.accumulated, b.accumulated)
+    local = trend(a.local, b.local)
+    accumulated = trend(a.accumulated, b.accumulated, steps=a.dtype == b.dtype)
     return LayerDiff(
         status=_status(local, accumulated),
         a=_side(a),
@@ -86,16 +91,22 @@ def _status(local: Trend, accumulated: Trend) -> LayerStatus:
     return accumulated if accumulated in ("worse", "better") else "changed"
 
 
-def trend(a: ErrorMetrics | None, b: ErrorMetrics | None) -> Trend:
-    """Whether an error grew from A to B by more than rounding and ``MARGIN_DB``."""
+def trend(a: ErrorMetrics | None, b: ErrorMetrics | None, *, steps: bool = True) -> Trend:
+    """Whether an error grew from A to B by more than rounding and ``MARGIN_DB``.
+
+    Args:
+        a: of A.
+        b: of B.
+        steps: two errors that rounding explains are the same, however many decibels apart.
+    """
     if a is None or b is None:
         return "same" if a is b else "unknown"
     if a.nonfinite != b.nonfinite:
         return "worse" if b.nonfinite > a.nonfinite else "better"
-    if a == b or (_rounding(a) and _rounding(b)):
+    if a == b or (steps and _rounding(a) and _rounding(b)):
         return "same"
     if a.sqnr_db is not None and b.sqnr_db is not None:
-        gained = b.sqnr_db - a.sqnr_db
+        gained = min(b.sqnr_db, EQUAL_DB) - min(a.sqnr_db, EQUAL_DB)
         return "same" if abs(gained) < MARGIN_DB else "better" if gained > 0 else "worse"
     if a.max_abs is None or b.max_abs is None or a.max_abs == b.max_abs:
         return "same" if a.max_abs == b.max_abs else "unknown"
@@ -103,8 +114,12 @@ def trend(a: ErrorMetrics | None, b: ErrorMetrics | None) -> Trend:
 
 
 def _rounding(error: ErrorMetrics) -> bool:
-    steps = error.max_lsb if error.max_lsb is not None else error.max_ulp
-    return not error.mismatched or (steps is not None and steps <= ROUNDING + TOLERANCE)
+    if not error.mismatched:
+        return True
+    if error.max_lsb is not None:
+        return error.max_lsb <= ROUNDING + TOLERANCE
+    small = error.max_ulp is not None and error.max_ulp <= ROUNDING + TOLERANCE
+    return small or (error.max_ulp is not None and (error.sqnr_db or 0.0) >= FP16_DB)
 
 
 def _changes(a: LayerResult, b: LayerResult) -> Iterator[Change]:

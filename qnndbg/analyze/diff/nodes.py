@@ -52,7 +52,7 @@ def encoding_changes(a: QuantParams | None, b: QuantParams | None) -> Iterator[C
     """How two encodings differ; one that a side lacks is one change."""
     if a is None or b is None:
         if a is not b:
-            yield Change(what="encoding", a=a and _encoding(a), b=b and _encoding(b))
+            yield Change(what="encoding", a=_encoding(a), b=_encoding(b))
         return
     for what, left, right in (
         ("scheme", a.scheme, b.scheme),
@@ -75,18 +75,25 @@ def _many(what: str, a: tuple[float, ...], b: tuple[float, ...]) -> Iterator[Cha
     if len(a) != len(b):
         yield Change(what=f"number of {what}s", a=len(a), b=len(b))
         return
+    if len(a) == 1:
+        yield Change(what=what, a=a[0], b=b[0])
+        return
     left, right = np.asarray(a, np.float64), np.asarray(b, np.float64)
     differ = np.abs(left - right) / np.maximum(np.maximum(np.abs(left), np.abs(right)), 1e-300)
     worst = int(np.argmax(differ))
     yield Change(what=what, a=a[worst], b=b[worst], count=int(np.count_nonzero(left != right)))
 
 
-def _encoding(encoding: QuantParams) -> str:
+def _encoding(encoding: QuantParams | None) -> str | None:
+    if encoding is None:
+        return None
     size = f" ×{len(encoding.scales)}" if len(encoding.scales) > 1 else ""
     return f"{encoding.dtype} {encoding.scheme}{size} {encoding.scales[0]:.6g} {encoding.zero_points[0]}"
 
 
 def _argument_changes(a: Node, b: Node) -> Iterator[Change]:
+    if not (a.kwargs or b.kwargs) and all(isinstance(arg, Ref) for arg in (*a.args, *b.args)):
+        return
     left, right = (
         {where: arg for where, arg in literals(node) if not isinstance(arg, Ref)} for node in (a, b)
     )
@@ -115,7 +122,9 @@ def _output_changes(a: tuple[TensorSpec | None, ...], b: tuple[TensorSpec | None
         which = f" of output {i}" if i else ""
         if left is None or right is None:
             if left is not right:
-                yield Change(what=f"output{which}", a=left and left.dtype, b=right and right.dtype)
+                yield Change(
+                    what=f"output{which}", a=left.dtype if left else None, b=right.dtype if right else None
+                )
             continue
         if left.shape != right.shape:
             yield Change(what=f"shape{which}", a=_scalar(left.shape), b=_scalar(right.shape))

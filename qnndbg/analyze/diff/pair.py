@@ -17,7 +17,7 @@ for gaps that are short. Swapping the graphs swaps the pairs and changes nothing
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from typing import NamedTuple
 
 from qnndbg.analyze.diff.align import Alignment
@@ -104,22 +104,20 @@ Keys = list[Hashable]
 
 def _weaker(
     a: Form, b: Form, intern: Interner, origins_a: Sequence[Evidence], origins_b: Sequence[Evidence]
-) -> list[tuple[Keys, Keys, str]]:
-    """Keys in falling strength."""
+) -> Iterator[tuple[Keys, Keys, str]]:
+    """Keys in falling strength, each made when it is asked for."""
     sides = ((a, origins_a), (b, origins_b))
+    for exact in (True, False):
+        left, right = (_ancestry(form, origins, exact=exact) for form, origins in sides)
+        yield left, right, "provenance"
     cones = [shapes(form, intern) for form, _ in sides]
-    keys: list[tuple[Keys, Keys, str]] = []
-
-    def add(made: list[Keys], how: str) -> None:
-        keys.append((made[0], made[1], how))
-
-    add([_ancestry(form, origins, exact=True) for form, origins in sides], "provenance")
-    add([_ancestry(form, origins, exact=False) for form, origins in sides], "provenance")
-    add([_modules(form, origins, cone) for (form, origins), cone in zip(sides, cones, strict=True)], "shape")
-    add([_homes(form, origins) for form, origins in sides], "provenance")
-    add([list(cone) for cone in cones], "shape")
-    add([_sources(form, origins) for form, origins in sides], "provenance")
-    return keys
+    left, right = (_modules(origins, cone) for (_, origins), cone in zip(sides, cones, strict=True))
+    yield left, right, "shape"
+    left, right = (_homes(form, origins) for form, origins in sides)
+    yield left, right, "provenance"
+    yield [*cones[0]], [*cones[1]], "shape"
+    left, right = (_sources(form, origins) for form, origins in sides)
+    yield left, right, "provenance"
 
 
 def _ancestry(form: Form, origins: Sequence[Evidence], *, exact: bool) -> Keys:
@@ -130,7 +128,7 @@ def _ancestry(form: Form, origins: Sequence[Evidence], *, exact: bool) -> Keys:
     ]
 
 
-def _modules(form: Form, origins: Sequence[Evidence], cones: list[tuple[int, int]]) -> Keys:
+def _modules(origins: Sequence[Evidence], cones: list[tuple[int, int]]) -> Keys:
     return [
         (cone, origin.module, origin.created_by) if origin.module else None
         for cone, origin in zip(cones, origins, strict=True)

@@ -1,7 +1,9 @@
 """Where two lowerings part: the first event whose graphs differ though all before them were the same.
 
-The events of both sides are walked together. Events that one side has alone are judged by what comes of
-them: where the graphs behind them are the same again, they are no parting.
+The stages' last graphs tell in which stage that is, so that few graphs need to be read; within it, the events
+of both sides are walked together. Events that one side has alone are judged by what comes of them: where the
+graphs behind them are the same again, they are no parting. A difference that is gone at the end of its stage
+is one only if nothing else is, and the passes themselves differ.
 """
 
 from __future__ import annotations
@@ -45,19 +47,44 @@ def _when(parting: Parting) -> tuple[int, str, int]:
 
 def _of_method(sides: Sides, method: str) -> Iterator[Parting]:
     left, right = sides.a.events(method), sides.b.events(method)
-    whole = ([e for e in side if e.partition is None] for side in (left, right))
-    main = _walk(sides, Ends(), *whole)
-    if main:
-        yield main
+    yield from _of_chain(sides, *([e for e in side if e.partition is None] for side in (left, right)))
     partitions = {e.partition for e in (*left, *right) if e.partition is not None}
     for number in sorted(partitions):
         parts = [[e for e in side if e.partition == number] for side in (left, right)]
         if all(parts):
-            parting = _walk(sides, Ends(), *parts, started=True)
-            if parting:
-                yield parting
+            yield from _of_chain(sides, *parts, started=True)
         else:
             yield _partition_of_one(parts[0], parts[1])
+
+
+def _of_chain(
+    sides: Sides, a: Sequence[PassEvent], b: Sequence[PassEvent], *, started: bool = False
+) -> Iterator[Parting]:
+    """The parting of one graph's way through the stages, if there is one."""
+    stages, ends = _agreed(sides, a, b)
+    left, right = ([e for e in side if e.stage not in stages] for side in (a, b))
+    parting = _walk(sides, ends, left, right, started=started or bool(stages))
+    if parting is None and _names(a) != _names(b):
+        parting = _walk(sides, Ends(), a, b, started=started)
+    if parting:
+        yield parting
+
+
+def _names(events: Sequence[PassEvent]) -> list[tuple[str, str, bool]]:
+    return [(event.stage, event.name, event.changed) for event in events]
+
+
+def _agreed(sides: Sides, a: Sequence[PassEvent], b: Sequence[PassEvent]) -> tuple[set[str], Ends]:
+    """The first stages, up to the last one behind which the graphs are the same; and these graphs."""
+    left, right = ({e.stage: e.after for e in side if e.after} for side in (a, b))
+    agreed, ends = 0, Ends()
+    for at, stage in enumerate(STAGES, start=1):
+        if stage not in left or stage not in right:
+            continue
+        if not sides.same(left[stage], right[stage]):
+            break
+        agreed, ends = at, Ends(left[stage], right[stage])
+    return set(STAGES[:agreed]), ends
 
 
 def _partition_of_one(a: list[PassEvent], b: list[PassEvent]) -> Parting:

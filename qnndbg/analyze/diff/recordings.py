@@ -31,7 +31,7 @@ def diff_recordings(a: Recording, b: Recording) -> Diff:
 
 @contextmanager
 def _collector_paused() -> Iterator[None]:
-    """Graphs are hundreds of thousands of small objects without a cycle; walking them costs most of the time."""
+    """A graph is very many small objects without a cycle; walking them takes longest of all."""
     enabled = gc.isenabled()
     gc.disable()
     try:

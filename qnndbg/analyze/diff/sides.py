@@ -11,14 +11,15 @@ from collections.abc import Hashable, Sequence
 
 from qnndbg.analyze.diff.form import Form, Interner, form_of, same_graphs
 from qnndbg.analyze.diff.pair import Evidence, Pairing, pair
+from qnndbg.analyze.diff.step import in_step
 from qnndbg.model.graph import Graph, Node
 from qnndbg.model.recording import PassEvent
 from qnndbg.recording.store import Recording
 
 _BEFORE_EXPORT = ("annotation", "quantized")
 """Stages that have an export of their own."""
-KEPT = 4
-"""Graphs that are held in memory; a pass's two, and the next one's."""
+KEPT = 60_000
+"""Nodes of the graphs that each side holds in memory; some 100 MB."""
 
 
 Evidences = tuple[list[Evidence], list[Evidence]]
@@ -36,7 +37,9 @@ class Side:
         self.recording = recording
         self._intern = intern
         self._forms: dict[str, Form] = {}
+        self._first = _representatives(recording.passes)
         self._graphs: dict[str, Graph] = {}
+        self._held = 0
         self._tokens: dict[tuple[str, str], int] = {}
         """Digest of a root and name of its node to the number of the pair."""
 
@@ -47,10 +50,16 @@ class Side:
             RecordingError: it is missing or damaged.
         """
         if digest not in self._graphs:
-            if len(self._graphs) == KEPT:
-                del self._graphs[next(iter(self._graphs))]
-            self._graphs[digest] = self.recording.graph(digest)
+            graph = self.recording.graph(digest)
+            while self._graphs and self._held + len(graph.nodes) > KEPT:
+                self._held -= len(self._graphs.pop(next(iter(self._graphs))).nodes)
+            self._held += len(graph.nodes)
+            self._graphs[digest] = graph
         return self._graphs[digest]
+
+    def first(self, digest: str) -> str:
+        """The digest of the first snapshot that is the same but for names and provenance."""
+        return self._first.get(digest, digest)
 
     def form(self, digest: str) -> Form:
         """A snapshot in canonical form."""
@@ -116,12 +125,15 @@ class Sides:
 
     def same(self, a: str, b: str) -> bool:
         """Two snapshots, given by their digests, are the same but for names and provenance."""
+        a, b = self.a.first(a), self.b.first(b)
         if a == b:
             return True
         if not (a and b):
             return False
         if (a, b) not in self._same:
-            self._same[a, b] = same_graphs(self.a.form(a), self.b.form(b), self.intern)
+            self._same[a, b] = in_step(self.a.graph(a), self.b.graph(b)) or same_graphs(
+                self.a.form(a), self.b.form(b), self.intern
+            )
         return self._same[a, b]
 
     def pair(self, a: str, b: str, method: str, stage: str = "export") -> Pairing:
@@ -169,3 +181,12 @@ class Sides:
     def _pair_roots(self, a: str, b: str) -> Pairing:
         evidence = (self.a.evidence(self.a.graph(a).nodes, ""), self.b.evidence(self.b.graph(b).nodes, ""))
         return pair(self.a.form(a), self.b.form(b), self.intern, *evidence)
+
+
+def _representatives(passes: Sequence[PassEvent]) -> dict[str, str]:
+    """Digest to that of the first snapshot with its structure, as the passes that changed nothing tell."""
+    first: dict[str, str] = {}
+    for event in passes:
+        if event.before and event.after and event.name and not (event.changed or event.error):
+            first.setdefault(event.after, first.get(event.before, event.before))
+    return first

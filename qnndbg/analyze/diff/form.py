@@ -63,7 +63,8 @@ def form_of(graph: Graph, intern: Interner) -> Form:
     for i, node in enumerate(graph.nodes):
         refs, bare = _arguments(graph, node)
         if requantized:
-            bare = bare, *[requantized[ref].get(node.name) for ref in refs if ref in requantized]
+            own = sorted(node.requantize.values(), key=repr)
+            bare = bare, *own, *[requantized[ref].get(node.name) for ref in refs if ref in requantized]
         if node.role == "input":
             inputs += 1
             bare = inputs

@@ -116,13 +116,17 @@ def _rewired(a: Form, b: Form, i: int, j: int, read: list[int], pairing: Pairing
     left = [a.names[ref] if ref >= 0 else "" for ref in a.refs[i]]
     right = [b.names[ref] if ref >= 0 else "" for ref in b.refs[j]]
     if sorted(read) == sorted(b.refs[j]):
-        yield Change(what="order of inputs", a=", ".join(left), b=", ".join(right))
+        yield Change(what="order of inputs", a=_listed(left), b=_listed(right))
         return
     places = range(max(len(left), len(right)))
     differ = [p for p in places if p >= len(read) or p >= len(right) or read[p] != b.refs[j][p]]
     own = (_only_of_a(a.refs[i], pairing, differ), _only_of_b(b.refs[j], pairing, differ))
-    texts = [", ".join(side[p] for p in differ if p < len(side)) for side in (left, right)]
+    texts = [_listed([side[p] for p in differ if p < len(side)]) for side in (left, right)]
     yield Change(what="through" if any(own) else "inputs", a=texts[0], b=texts[1])
+
+
+def _listed(names: list[str]) -> str:
+    return ", ".join(name for name in names if name)
 
 
 def _only_of_a(refs: tuple[int, ...], pairing: Pairing, places: list[int]) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
+from msgspec.structs import replace
 
 from qnndbg.analyze.diff.form import literals
 from qnndbg.model.diff import Change, Place, Scalar
@@ -44,8 +45,7 @@ def node_changes(a: Node, b: Node) -> Iterator[Change]:
     left_digest, right_digest = (node.constant.digest if node.constant else None for node in (a, b))
     if left_digest != right_digest:
         yield Change(what="constant", a=left_digest, b=right_digest)
-    if len(a.requantize) != len(b.requantize):
-        yield Change(what="requantised readers", a=len(a.requantize), b=len(b.requantize))
+    yield from _requantised_changes(a, b)
 
 
 def encoding_changes(a: QuantParams | None, b: QuantParams | None) -> Iterator[Change]:
@@ -66,6 +66,17 @@ def encoding_changes(a: QuantParams | None, b: QuantParams | None) -> Iterator[C
             yield Change(what=what, a=_scalar(left), b=_scalar(right))
     yield from _many("scale", a.scales, b.scales)
     yield from _many("zero point", a.zero_points, b.zero_points)
+
+
+def _requantised_changes(a: Node, b: Node) -> Iterator[Change]:
+    """In which other encodings the value is read."""
+    left, right = (sorted(node.requantize.values(), key=repr) for node in (a, b))
+    if len(left) != len(right):
+        yield Change(what="requantised readers", a=len(left), b=len(right))
+        return
+    for one, other in zip(left, right, strict=True):
+        for change in encoding_changes(one, other):
+            yield replace(change, what=f"requantised {change.what}")
 
 
 def _many(what: str, a: tuple[float, ...], b: tuple[float, ...]) -> Iterator[Change]:

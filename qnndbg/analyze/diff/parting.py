@@ -33,6 +33,13 @@ class Ends(NamedTuple):
     b: str = ""
 
 
+class Way(NamedTuple):
+    """The graphs before a block, and those behind it."""
+
+    before: Ends
+    behind: Ends
+
+
 def graph_parting(sides: Sides) -> Parting | None:
     """The first parting of the graphs of any method, in the order of the stages; None if there is none."""
     methods = dict.fromkeys([*sides.a.methods(), *sides.b.methods()])
@@ -102,13 +109,25 @@ def _partition_of_one(a: list[PassEvent], b: list[PassEvent]) -> Parting:
 def _walk(
     sides: Sides, ends: Ends, a: Sequence[PassEvent], b: Sequence[PassEvent], *, started: bool = False
 ) -> Parting | None:
-    for block in _blocks(align(a, b)):
-        parting = _judge(sides, block, ends, started=started)
+    steps = align(a, b)
+    moved = _moved(steps)
+    for block in _blocks(steps):
+        parting = _judge(sides, block, ends, moved, started=started)
         if parting:
             return parting
         ends = _after(block, ends)
         started = started or bool(ends.a and ends.b)
     return None
+
+
+Moved = dict[tuple[str, str], tuple[PassEvent, PassEvent]]
+"""Stage and name of the passes that both sides have, at other places, and the first of each side."""
+
+
+def _moved(steps: list[Step]) -> Moved:
+    left = {(a.stage, a.name): a for a, b in reversed(steps) if a and not b and a.name}
+    right = {(b.stage, b.name): b for a, b in reversed(steps) if b and not a and b.name}
+    return {key: (left[key], right[key]) for key in left if key in right}
 
 
 def _blocks(steps: list[Step]) -> Iterator[Block]:
@@ -137,16 +156,16 @@ def _after(block: Block, ends: Ends) -> Ends:
     return Ends(a, b)
 
 
-def _judge(sides: Sides, block: Block, ends: Ends, *, started: bool) -> Parting | None:
+def _judge(sides: Sides, block: Block, ends: Ends, moved: Moved, *, started: bool) -> Parting | None:
     alone = Block(block.only_a, block.only_b, None)
     between = _after(alone, ends)
     if block.both is None:
-        return _only_in_one(sides, alone, ends, between)
+        return _only_in_one(sides, alone, Way(ends, between), moved)
     a, b = block.both
     before = Ends(a.before or between.a, b.before or between.b)
     if block.only_a or block.only_b:
         got = Ends(a.before or a.after, b.before or b.after)
-        parting = None if _same(sides, got) else _only_in_one(sides, alone, ends, got)
+        parting = None if _same(sides, got) else _only_in_one(sides, alone, Way(ends, got), moved)
         if parting:
             return parting
     if a.error != b.error:
@@ -162,17 +181,16 @@ def _same(sides: Sides, ends: Ends) -> bool:
     return sides.same(ends.a, ends.b) or not (ends.a and ends.b)
 
 
-def _only_in_one(sides: Sides, block: Block, ends: Ends, behind: Ends) -> Parting | None:
+def _only_in_one(sides: Sides, block: Block, way: Way, moved: Moved) -> Parting | None:
     """Something that one side alone has, and behind which the graphs are not the same."""
-    if block.only_a and block.only_b and {e.name for e in block.only_a} & {e.name for e in block.only_b}:
-        kind: PartingKind = "order"
-    else:
-        kind = "only-in-one"
-    found = [_culprit(side, end) for side, end in zip((block.only_a, block.only_b), ends, strict=True)]
-    a, b = found
+    before, behind = way
+    a, b = (_culprit(side, end) for side, end in zip((block.only_a, block.only_b), before, strict=True))
     if not (a or b) or (behind.a and behind.b and sides.same(behind.a, behind.b)):
         return None
-    return _at(sides, kind, a, b, behind)
+    for event in (a, b):
+        if event and (event.stage, event.name) in moved:
+            return _at(sides, "order", *moved[event.stage, event.name], behind)
+    return _at(sides, "only-in-one", a, b, behind)
 
 
 def _culprit(events: list[PassEvent], before: str) -> PassEvent | None:

@@ -9,11 +9,13 @@ from rich.text import Text
 from qnndbg.report import units
 
 GAP = 2
+LEAST = 5
+"""A last column with less room is left out."""
 
 
 def aligned(
     rows: Sequence[Sequence[str]],
-    room: int | None,
+    room: int,
     *,
     limits: Sequence[int | None],
     right: Sequence[int] = (),
@@ -22,7 +24,7 @@ def aligned(
 
     Args:
         rows: cells, as many in each row.
-        room: cells of the terminal; None cuts nothing, so that long lines are broken.
+        room: cells of the terminal.
         limits: the widest that each column may be; None for as wide as it is.
         right: the columns that are set to the right.
     """
@@ -30,15 +32,15 @@ def aligned(
         return []
     natural = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     sizes = [min(size, limit or size) for size, limit in zip(natural, limits, strict=True)]
-    if room is None:
-        return [_line(row, natural, right, whole=True) for row in rows]
     sizes[-1] = max(min(natural[-1], room - sum(sizes[:-1]) - GAP * (len(sizes) - 1)), 0)
+    if sizes[-1] < min(natural[-1], LEAST):
+        sizes[-1] = 0
     return [_line(row, sizes, right) for row in rows]
 
 
-def _line(row: Sequence[str], sizes: list[int], right: Sequence[int], *, whole: bool = False) -> Text:
+def _line(row: Sequence[str], sizes: list[int], right: Sequence[int]) -> Text:
     cells = []
     for i, (cell, size) in enumerate(zip(row, sizes, strict=True)):
         text = units.clip_right(cell, size) if size else ""
         cells.append(text.rjust(size) if i in right else text.ljust(size))
-    return Text((" " * GAP).join(cells).rstrip(), no_wrap=not whole, overflow="fold" if whole else "ellipsis")
+    return Text((" " * GAP).join(cells).rstrip(), no_wrap=True, overflow="ellipsis")

@@ -56,14 +56,14 @@ def node_lines(graph: GraphDiff, limit: int | None, room: int) -> RenderableType
         limit: how many lines to show, with equal ones together; None shows every node.
         room: cells of the terminal.
     """
+    everything = limit is None
     lines = [
-        *_alone("−", graph.only_a),
-        *_alone("+", graph.only_b),
-        *_changed(graph, everything=limit is None),
+        *_alone("−", graph.only_a, everything=everything),
+        *_alone("+", graph.only_b, everything=everything),
+        *_changed(graph, everything=everything),
     ]
     if limit is None:
-        rows = [(line.sign, line.op, line.what, line.example) for line in lines]
-        return Group(*aligned(rows, None, limits=(None,) * 4))
+        return Group(*(Text("  ".join(part for part in line if part)) for line in lines))
     folded = _folded(lines)
     rows = [(f"{count} {line.sign}", line.op, line.what, line.example) for line, count in folded[:limit]]
     hidden = len(folded) - len(rows)
@@ -79,8 +79,11 @@ def _folded(lines: Iterable[Line]) -> list[tuple[Line, int]]:
     return [(group[0], len(group)) for group in groups.values()]
 
 
-def _alone(sign: str, places: tuple[Place, ...]) -> list[Line]:
-    return [Line(sign, short(p.op), f"by {p.created_by}" if p.created_by else "", _where(p)) for p in places]
+def _alone(sign: str, places: tuple[Place, ...], *, everything: bool) -> list[Line]:
+    made = [f"by {place.created_by}" if place.created_by else "" for place in places]
+    if everything:
+        return [Line(sign, short(p.op), _where(p), by) for p, by in zip(places, made, strict=True)]
+    return [Line(sign, short(p.op), by, _where(p)) for p, by in zip(places, made, strict=True)]
 
 
 def _changed(graph: GraphDiff, *, everything: bool) -> list[Line]:

@@ -53,9 +53,9 @@ def _lines(layers: list[LayerDiff], room: int) -> list[Text]:
             (
                 layer.status,
                 units.clip_tensor(side.tensor, NARROW if room < WIDE else NARROW + room - WIDE),
-                _arrow(*map(units.decibels, local)),
-                _arrow(*map(_steps, local)),
-                _arrow(*map(units.decibels, accumulated)),
+                _arrow(layer, *map(units.decibels, local)),
+                _arrow(layer, *map(_steps, local)),
+                _arrow(layer, *map(units.decibels, accumulated)),
                 " ".join(part for part in (short(side.op), side.module) if part),
             )
         )
@@ -71,5 +71,7 @@ def _steps(error: ErrorMetrics | None) -> str:
     return units.steps(error, "LSB" if with_lsb else "ULP")
 
 
-def _arrow(a: str, b: str) -> str:
+def _arrow(layer: LayerDiff, a: str, b: str) -> str:
+    if layer.a is None or layer.b is None:
+        return b if layer.a is None else a
     return f"{a} → {b}" if a != b else a

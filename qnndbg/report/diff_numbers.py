@@ -11,6 +11,7 @@ from qnndbg.report import units
 from qnndbg.report.columns import aligned
 from qnndbg.report.diff_words import change_of, delta, outputs, scalar, significant
 
+SHOWN_ENDS = 8
 EVERY_RUNG = 6
 """Outputs up to this number are shown rung by rung; of more, those that moved most."""
 
@@ -24,10 +25,18 @@ def number_section(diff: Diff) -> RenderableType:
         parts.append(_ladder(key, found[key]))
     if len(found) > EVERY_RUNG:
         parts.append(Text(f"… {len(found) - EVERY_RUNG} outputs that moved less", "dim"))
-    parts += [Text(_output(output)) for output in diff.outputs if output.runner in ("quantized", "htp")]
+    parts += [Text(_output(output)) for output in _ends(diff.outputs)]
     if diff.outputs_note:
         parts.append(Text(diff.outputs_note))
     return Group(*parts)
+
+
+def _ends(outputs: tuple[OutputDiff, ...]) -> list[OutputDiff]:
+    """Of each output that differs, what the first and the last runner gave."""
+    found: dict[tuple[str, int, int], list[OutputDiff]] = {}
+    for output in outputs:
+        found.setdefault((output.method, output.sample, output.output), []).append(output)
+    return [end for group in found.values() for end in dict.fromkeys((group[0], group[-1]))][:SHOWN_ENDS]
 
 
 def _ladder(key: tuple[str, int], rungs: list[RungDiff]) -> Table:

@@ -45,7 +45,7 @@ def print_diff(console: Console, diff: Diff, *, everything: bool = False) -> Non
 
 
 def _page(page: Side) -> str:
-    words = [page.target, page.precision, page.soc]
+    words = [word for word in (page.target, page.precision, page.soc) if word]
     if page.failure:
         words.append(f"ends early: {page.failure}")
     elif not page.complete:

@@ -55,6 +55,8 @@ def parted(parting: Parting) -> str:
         "reference": f"equal graphs and inputs, yet the CPU's answer differs, first in run {parting.what}",
         "htp": f"all graphs are the same, only the HTP's numbers differ, first {parting.what}",
     }
+    if parting.kind == "behaviour" and parting.stage == "partition":
+        return f"the same graph was partitioned otherwise, by {name}"
     return words[parting.kind] + _both_alone(parting)
 
 
@@ -148,7 +150,7 @@ def summed(changes: tuple[Change, ...]) -> str:
 
 def scalar(value: Scalar) -> str:
     """A value as short as it can be told from its like."""
-    if value is None:
+    if value is None or value == "":
         return "none"
     if isinstance(value, float):
         return f"{value:.6g}"

@@ -22,7 +22,7 @@ from qnndbg.model.graph import (
     TensorRef,
     TensorSpec,
 )
-from qnndbg.model.recording import Input, PassEvent, Run, Stage
+from qnndbg.model.recording import Input, PassEvent, QnnGraph, QnnOp, QnnTensor, Run, Stage
 from qnndbg.model.result import Comparison
 from qnndbg.recording.store import Recording, open_recording
 from qnndbg.recording.writer import Writer
@@ -106,6 +106,33 @@ def renamed(graph: Graph, names: dict[str, str]) -> Graph:
     return replace(graph, nodes=nodes, outputs=outputs)
 
 
+def qnn_graph(graph: Graph, digest: str) -> QnnGraph:
+    """What a partition became if each call is one op of one output."""
+    calls = [node for node in graph.nodes if node.op == "call_function"]
+    tensors = [
+        QnnTensor(
+            name=f"{node.name}@0",
+            kind="native",
+            dtype="UFIXED_POINT_8" if node.encoding else "FLOAT_16",
+            shape=(1, 4),
+            encoding=node.encoding,
+            node=node.name,
+        )
+        for node in calls
+    ]
+    ops = [
+        QnnOp(
+            name=node.name,
+            type=node.target.split(".")[1].title(),
+            package="qti.aisw",
+            inputs=tuple(f"{arg.node}@0" for arg in node.args if isinstance(arg, Ref)),
+            outputs=(f"{node.name}@0",),
+        )
+        for node in calls
+    ]
+    return QnnGraph(method="forward", partition=0, graph=digest, ops=tuple(ops), tensors=tuple(tensors))
+
+
 def lowering(
     folder: Path,
     steps: Iterable[Step],
@@ -113,6 +140,7 @@ def lowering(
     results: dict[str, Sequence[float]] | None = None,
     given: Sequence[float] = (1.0, 2.0),
     comparison: Comparison | None = None,
+    qnn: bool = False,
     **page: Any,
 ) -> Recording:
     """A recording of a lowering.
@@ -123,6 +151,7 @@ def lowering(
         results: runner to what it gives.
         given: the input.
         comparison: if there is one.
+        qnn: each call of the partition's last graph became a QNN op.
         page: fields of the front page.
     """
     writer = Writer(folder)
@@ -149,6 +178,8 @@ def lowering(
     for runner, values in (results or {}).items():
         ref = writer.tensor(np.array(values, np.float32))
         writer.run(Run(runner=cast("Any", runner), results=(ref,)))
+    if qnn:
+        writer.qnn_graph(qnn_graph(open_recording(folder).graph(last[0]), last[0]))
     if comparison is not None:
         writer.comparison(comparison)
     return open_recording(folder)

@@ -32,7 +32,7 @@ def other_names(step: Step) -> Step:
     graph = step[2]
     if graph is None:
         return step
-    return (step[0], step[1], renamed(graph, {n.name: f"b_{n.name}" for n in graph.nodes}), *step[3:])  # type: ignore[return-value]
+    return (step[0], step[1], renamed(graph, {n.name: f"b_{n.name}" for n in graph.nodes}), *step[3:])
 
 
 def steps(

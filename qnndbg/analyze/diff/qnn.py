@@ -6,6 +6,7 @@ method are paired as one graph, and a tensor goes with the node that it is an ou
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
@@ -26,19 +27,24 @@ class TensorId(NamedTuple):
     name: str
 
 
-Tensors = dict[TensorId, TensorId]
-"""Each tensor of A that B has, too, and which it is there."""
+class Tensors(dict[TensorId, TensorId]):
+    """Each tensor of A that B has, too, and which it is there."""
+
+    @functools.cached_property
+    def targets(self) -> frozenset[TensorId]:
+        """The tensors of B that A has, too."""
+        return frozenset(self.values())
 
 
 def pair_tensors(sides: Sides) -> Tensors:
     """Pair the QNN tensors of both sides."""
     if sides.a.recording.qnn == sides.b.recording.qnn:
-        return {key: key for graph in sides.a.recording.qnn for key in _ids(graph)}
-    pairs: Tensors = {}
+        return Tensors({key: key for graph in sides.a.recording.qnn for key in _ids(graph)})
+    pairs = Tensors()
     methods = {graph.method for side in (sides.a, sides.b) for graph in side.recording.qnn}
     for method in sorted(methods):
         left, right = ([g for g in s.recording.qnn if g.method == method] for s in (sides.a, sides.b))
-        pairs |= _of_method(sides, method, left, right)
+        pairs.update(_of_method(sides, method, left, right))
     return pairs
 
 
@@ -46,14 +52,14 @@ def _ids(graph: QnnGraph) -> Iterator[TensorId]:
     return (TensorId(graph.method, graph.partition, tensor.name) for tensor in graph.tensors)
 
 
-def _of_method(sides: Sides, method: str, a: list[QnnGraph], b: list[QnnGraph]) -> Tensors:
+def _of_method(sides: Sides, method: str, a: list[QnnGraph], b: list[QnnGraph]) -> dict[TensorId, TensorId]:
     nodes = _nodes(sides.a, a), _nodes(sides.b, b)
     whole = [joined([side.form(g.graph) for g in graphs]) for side, graphs in ((sides.a, a), (sides.b, b))]
     origins = sides.evidence(method, *nodes)
     partners = pair(whole[0], whole[1], sides.intern, *origins).to_b
     places = [_places(side, graphs) for side, graphs in ((sides.a, a), (sides.b, b))]
     by_place = {place: tensor for tensor, place in places[1].items()}
-    pairs: Tensors = {}
+    pairs: dict[TensorId, TensorId] = {}
     for tensor, (node, output) in places[0].items():
         match = by_place.get((partners[node], output))
         if match is not None:
@@ -80,7 +86,9 @@ def _places(side: Side, graphs: Sequence[QnnGraph]) -> dict[TensorId, tuple[int,
     return places
 
 
-def _by_name(a: list[QnnGraph], b: list[QnnGraph], known: Tensors) -> Tensors:
+def _by_name(
+    a: list[QnnGraph], b: list[QnnGraph], known: dict[TensorId, TensorId]
+) -> dict[TensorId, TensorId]:
     """Tensors that no node made, such as scratch: by their names, for want of anything better."""
     left = [key for graph in a for key in _ids(graph) if key not in known]
     taken = set(known.values())
@@ -170,7 +178,8 @@ def _op_changes(a: _Made, b: _Made, pairs: Tensors) -> Iterator[Change]:
 def _input_changes(a: _Made, b: _Made, pairs: Tensors) -> Iterator[Change]:
     read = [pairs.get(TensorId(a.graph.method, a.graph.partition, name)) for name in a.op.inputs]
     other = [TensorId(b.graph.method, b.graph.partition, name) for name in b.op.inputs]
-    if read != other and (len(read) != len(other) or None not in read):
+    alone = None in read or not pairs.targets.issuperset(other)
+    if len(read) != len(other) or (read != other and not alone):
         yield Change(what="inputs", a=", ".join(a.op.inputs), b=", ".join(b.op.inputs))
     for place, (x, y) in enumerate(zip(a.op.inputs, b.op.inputs, strict=False)):
         left, right = a.tensors.get(x), b.tensors.get(y)

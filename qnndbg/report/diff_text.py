@@ -14,7 +14,7 @@ from qnndbg.report.columns import aligned
 from qnndbg.report.diff_graphs import counts, node_lines, short
 from qnndbg.report.diff_layers import layer_section
 from qnndbg.report.diff_numbers import accuracy_section, number_section, size_section
-from qnndbg.report.diff_words import change_text, headline, moved, summed
+from qnndbg.report.diff_words import change_text, headline, moved, regressed, summed
 
 SHOWN = 8
 """Lines of a list."""
@@ -34,7 +34,7 @@ def print_diff(console: Console, diff: Diff, *, everything: bool = False) -> Non
     verdict, colon, rest = headline(diff).partition(":")
     lines: list[RenderableType] = [Text.assemble((verdict + colon, style), rest)]
     console.print(_hanging(Text(sign, style), Group(*lines)))
-    if not diff.same and (words := moved(diff)):
+    for words in () if diff.same else filter(None, (moved(diff), regressed(diff))):
         console.print(_hanging(Text("→", "bold"), Text(words)))
     console.print()
     for label, page in (("A", diff.a), ("B", diff.b)):

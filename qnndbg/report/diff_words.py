@@ -57,13 +57,9 @@ def parted(parting: Parting) -> str:
     }
     if parting.kind == "behaviour" and parting.stage == "partition":
         return f"the same graph was partitioned otherwise, by {name}"
-    return words[parting.kind] + _both_alone(parting)
-
-
-def _both_alone(parting: Parting) -> str:
     if parting.kind == "only-in-one" and parting.a and parting.b:
-        return f" at the place of {parting.a.name} in A"
-    return ""
+        return f"B runs {parting.b.name or 'nothing'} where A runs {parting.a.name or 'nothing'} ({place})"
+    return words[parting.kind]
 
 
 def _pass_name(a: PassRun | None, b: PassRun | None) -> str:
@@ -107,6 +103,16 @@ def change_of(rung: RungDiff) -> str:
     if not (rung.a.mismatched and rung.b.mismatched):
         return "now equal" if rung.a.mismatched else "was equal"
     return f"{units.signed(change, plus=True)} dB" if significant(rung) else "<0.1 dB"
+
+
+def regressed(diff: Diff) -> str:
+    """The first layer whose own error grew, and what else is different about it."""
+    layer = next((layer for layer in diff.layers if layer.status == "regressed"), None)
+    if layer is None or layer.b is None:
+        return ""
+    where = f" in {layer.b.module}" if layer.b.module else ""
+    changed = "; ".join(map(change_text, layer.changes)) or "nothing else about it changed"
+    return f"first layer to regress: {layer.b.tensor}{where} ({changed})"
 
 
 def outputs(rungs: tuple[RungDiff, ...]) -> dict[tuple[str, int], list[RungDiff]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 from qnndbg.analyze.diff import program
 from qnndbg.analyze.diff.graphs import last_graphs
@@ -16,7 +17,17 @@ from qnndbg.analyze.diff.qnn import pair_tensors, qnn_diffs
 from qnndbg.analyze.diff.run_parting import run_parting
 from qnndbg.analyze.diff.sides import Sides
 from qnndbg.model.diff import Diff
-from qnndbg.recording.store import Recording
+from qnndbg.recording.store import Recording, open_recording
+
+
+def diff(a: str | Path | Recording, b: str | Path | Recording) -> Diff:
+    """Compare two recordings, given by their paths or opened.
+
+    Raises:
+        RecordingError: one cannot be read.
+    """
+    left, right = (side if isinstance(side, Recording) else open_recording(side) for side in (a, b))
+    return diff_recordings(left, right)
 
 
 def diff_recordings(a: Recording, b: Recording) -> Diff:
@@ -46,7 +57,7 @@ def _diff(a: Recording, b: Recording) -> Diff:
     tensors = pair_tensors(sides)
     answers = a.comparison(), b.comparison()
     others = other_inputs(a, b)
-    diff = Diff(
+    found = Diff(
         same=True,
         a=program.page_of(a),
         b=program.page_of(b),
@@ -65,7 +76,7 @@ def _diff(a: Recording, b: Recording) -> Diff:
         sizes=program.size_changes(a, b),
         times=times(a.passes, b.passes),
     )
-    return run_parting(diff, others)
+    return run_parting(found, others)
 
 
 def _note(others: list[tuple[str, int]]) -> str:

@@ -10,7 +10,7 @@ import sys
 from typing import Any
 
 import torch
-from executorch.backends.qualcomm._passes import FixedLinearKeepDim
+from executorch.backends.qualcomm._passes import ExpandBroadcastTensorShape
 from executorch.backends.qualcomm._passes.qnn_pass_manager import get_qnn_pass_manager_cls
 from executorch.backends.qualcomm.quantizer.quantizer import QnnQuantizer, QuantDtype
 from executorch.backends.qualcomm.serialization.qc_schema import QcomChipset
@@ -30,17 +30,17 @@ class Net(nn.Module):
         self.first, self.last = nn.Linear(8, 16), nn.Linear(16, 4)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        y: torch.Tensor = self.last(nn.functional.hardswish(self.first(x)) + 0.5)
+        y: torch.Tensor = self.last(torch.relu(self.first(x)) + 0.5)
         return y
 
 
 def options(variant: str) -> dict[str, Any]:
     """What to_edge_transform_and_lower_to_qnn gets beside the plain variant's arguments."""
     if variant == "skip":
-        return {"skip_node_op_set": {"aten.hardswish.default"}}
+        return {"skip_node_op_set": {"aten.relu.default"}}
     if variant == "pass":
         job = get_qnn_pass_manager_cls().get_capture_program_passes()
-        job[FixedLinearKeepDim]["activate"] = False
+        job[ExpandBroadcastTensorShape]["activate"] = False
         return {"passes_job": job}
     return {}
 

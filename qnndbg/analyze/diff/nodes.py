@@ -90,8 +90,9 @@ def _many(what: str, a: tuple[float, ...], b: tuple[float, ...]) -> Iterator[Cha
         yield Change(what=what, a=a[0], b=b[0])
         return
     left, right = np.asarray(a, np.float64), np.asarray(b, np.float64)
-    differ = np.abs(left - right) / np.maximum(np.maximum(np.abs(left), np.abs(right)), 1e-300)
-    worst = int(np.argmax(differ))
+    with np.errstate(all="ignore"):
+        apart = np.abs(left - right) / np.maximum(np.maximum(np.abs(left), np.abs(right)), 1e-300)
+    worst = int(np.argmax(np.where(left != right, np.nan_to_num(apart, nan=np.inf), -1.0)))
     yield Change(what=what, a=a[worst], b=b[worst], count=int(np.count_nonzero(left != right)))
 
 

@@ -15,7 +15,8 @@ from qnndbg.report.diff_graphs import short
 from qnndbg.report.diff_words import counted
 
 ORDER = ("regressed", "fixed", "worse", "better", "new", "gone", "changed")
-NARROW, WIDE = 18, 90
+METHOD = 6
+NARROW, WIDE = 19, 90
 """Cells for the layer's name, and the room from which on it gets more."""
 STYLES = {"regressed": "bold red", "fixed": "bold green", "worse": "red", "better": "green"}
 
@@ -34,15 +35,22 @@ def layer_section(layers: tuple[LayerDiff, ...], limit: int | None, room: int) -
     parts: list[RenderableType] = [Text(counted(counts, ORDER))]
     if shown:
         parts += _lines(shown, room)
+    if counts["changed"]:
+        parts.append(Text("changed: its encoding or the like, or its errors by less than 1 dB", "dim"))
     if any(layer.status in STYLES for layer in shown):
-        parts.append(Text("regressed, fixed: its own error; worse, better: only what reaches it", "dim"))
+        parts.append(Text("regressed, fixed: own error; worse, better: what reaches it", "dim"))
     if len(shown) < len(ranked):
         parts.append(Text(f"… {len(ranked) - len(shown)} more; --all shows all", "dim"))
     return Group(*parts)
 
 
 def _lines(layers: list[LayerDiff], room: int) -> list[Text]:
-    rows = [("status", "layer", "local dB", "LSB or ULP", "accumulated dB", "op")]
+    sides = [side for layer in layers for side in (layer.a, layer.b) if side]
+    several = len({side.method for side in sides}) > 1
+    size = (NARROW - several * METHOD) if room < WIDE else NARROW + room - WIDE
+    rows: list[tuple[str, ...]] = [
+        ("status", "method" if several else "", "layer", "local dB", "LSB|ULP", "accum. dB", "op")
+    ]
     for layer in layers:
         side = layer.b or layer.a
         if side is None:
@@ -52,14 +60,18 @@ def _lines(layers: list[LayerDiff], room: int) -> list[Text]:
         rows.append(
             (
                 layer.status,
-                units.clip_tensor(side.tensor, NARROW if room < WIDE else NARROW + room - WIDE),
+                units.clip_right(side.method, METHOD) if several else "",
+                units.clip_tensor(side.tensor, size),
                 _arrow(layer, *map(units.decibels, local)),
                 _arrow(layer, *map(_steps, local)),
                 _arrow(layer, *map(units.decibels, accumulated)),
                 " ".join(part for part in (short(side.op), side.module) if part),
             )
         )
-    head, *body = aligned(rows, room, limits=(None,) * 6, right=(2, 3, 4))
+    if not several:
+        rows = [(row[0], *row[2:]) for row in rows]
+    numbers = tuple(range(2 + several, 5 + several))
+    head, *body = aligned(rows, room, limits=(None,) * len(rows[0]), right=numbers)
     head.stylize("dim")
     for layer, line in zip(layers, body, strict=True):
         line.stylize(STYLES.get(layer.status, ""), 0, len(layer.status))

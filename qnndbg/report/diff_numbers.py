@@ -18,8 +18,8 @@ EVERY_RUNG = 6
 
 def number_section(diff: Diff) -> RenderableType:
     """The ladders of both sides, and the outputs of one against the other."""
-    parts: list[RenderableType] = []
     found = outputs(diff.rungs)
+    parts: list[RenderableType] = [Text("SQNR against eager, in dB", "dim")] if found else []
     ranked = sorted(found, key=lambda key: max(abs(delta(rung) or 0.0) for rung in found[key]), reverse=True)
     for key in sorted(ranked[:EVERY_RUNG]):
         parts.append(_ladder(key, found[key]))
@@ -43,7 +43,7 @@ def _ladder(key: tuple[str, int], rungs: list[RungDiff]) -> Table:
     method, output = key
     name = f"output {output}" + (f" of {method}" if method != "forward" else "")
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-    table.add_column(f"{name}, SQNR against eager", no_wrap=True)
+    table.add_column(name, no_wrap=True)
     for title in ("A", "B", "change"):
         table.add_column(title, justify="right", no_wrap=True)
     table.add_column("", no_wrap=True)

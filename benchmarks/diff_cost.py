@@ -21,10 +21,11 @@ CHILD = """
 import resource, sys, time
 from pathlib import Path
 from qnndbg.cli.main import main
-begun = time.perf_counter()
+begun, worked = time.perf_counter(), time.process_time()
 code = main(["diff", *sys.argv[1:]])
 peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
-print(f"exit code {code}, {time.perf_counter() - begun:.2f} s in the process, {peak} MB", file=sys.stderr)
+took, cpu = time.perf_counter() - begun, time.process_time() - worked
+print(f"exit code {code}, {took:.2f} s in the process ({cpu:.2f} s of CPU), {peak} MB", file=sys.stderr)
 """
 
 

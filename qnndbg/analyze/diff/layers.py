@@ -21,6 +21,10 @@ TOLERANCE = 0.01
 """Steps by which an error of one step may be measured too large."""
 
 
+Rank = tuple[list[int], list[tuple[str, str, int, str, str]]]
+"""Positions, and what else tells layers apart."""
+
+
 def layer_diffs(a: Comparison | None, b: Comparison | None, pairs: Tensors) -> tuple[LayerDiff, ...]:
     """All layers that are not the same, in execution order.
 
@@ -32,7 +36,7 @@ def layer_diffs(a: Comparison | None, b: Comparison | None, pairs: Tensors) -> t
     if a is None or b is None:
         return ()
     right = {_id(layer): (at, layer) for at, layer in enumerate(b.layers)}
-    ranked: list[tuple[tuple[list[int], list[str]], LayerDiff]] = []
+    ranked: list[tuple[Rank, LayerDiff]] = []
     for at, layer in enumerate(a.layers):
         match = right.pop(pairs[_id(layer)], None) if _id(layer) in pairs else None
         diff = _diff(layer, match[1] if match else None)
@@ -45,10 +49,11 @@ def layer_diffs(a: Comparison | None, b: Comparison | None, pairs: Tensors) -> t
     return tuple(diff for _, diff in sorted(ranked, key=lambda item: item[0]))
 
 
-def _rank(*places: tuple[int, LayerResult] | None) -> tuple[list[int], list[str]]:
+def _rank(*places: tuple[int, LayerResult] | None) -> Rank:
     """By position, and the same from either side."""
     found = [place for place in places if place]
-    return sorted(at for at, _ in found), sorted(layer.tensor for _, layer in found)
+    names = sorted((side.tensor, side.method, side.partition, side.op, side.dtype) for _, side in found)
+    return sorted(at for at, _ in found), names
 
 
 def _id(layer: LayerResult) -> TensorId:

@@ -40,8 +40,8 @@ class Side:
         self._first = _representatives(recording.passes)
         self._graphs: dict[str, Graph] = {}
         self._held = 0
-        self._tokens: dict[tuple[str, str], int] = {}
-        """Digest of a root and name of its node to the number of the pair."""
+        self._tokens: dict[str, dict[str, int]] = {}
+        """Digest of a root to the names of its nodes, and to the numbers of their pairs."""
 
     def graph(self, digest: str) -> Graph:
         """A snapshot.
@@ -87,7 +87,7 @@ class Side:
 
     def name_root(self, digest: str, numbers: dict[str, int]) -> None:
         """Say which numbers the nodes of an exported graph have."""
-        self._tokens |= {(digest, name): number for name, number in numbers.items()}
+        self._tokens[digest] = numbers
 
     def evidence(self, nodes: Sequence[Node], root: str) -> list[Evidence]:
         """Where nodes come from.
@@ -96,16 +96,14 @@ class Side:
             nodes: of one graph.
             root: digest of the exported graph that their ancestors are nodes of; empty if unknown.
         """
-        tokens = self._tokens
-        return [
-            Evidence(
-                tuple(tokens[root, name] for name in node.origin.ancestors if (root, name) in tokens),
-                node.origin.module_path,
-                node.origin.source,
-                node.origin.created_by,
-            )
-            for node in nodes
-        ]
+        known = self._tokens.get(root, {})
+        found = []
+        for node in nodes:
+            origin = node.origin
+            names = origin.ancestors
+            ancestors = tuple([known[name] for name in names if name in known]) if names else ()
+            found.append(Evidence(ancestors, origin.module_path, origin.source, origin.created_by))
+        return found
 
 
 class Sides:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -198,6 +199,24 @@ def test_outputs_are_measured_against_one_another(tmp_path: Path) -> None:
     assert (output.max_abs, output.mismatched, output.elements) == (0.5, 1, 2)
     assert output.sqnr_db is not None
     assert output.sqnr_db == pytest.approx(10 * math.log10((3**2 + 4.5**2) / 0.5**2))
+
+
+def test_outputs_that_are_not_stored_differ_all_the_same(tmp_path: Path) -> None:
+    same = steps(("P", None))
+    left = lowering(tmp_path / "a", same, results={"htp": [3.0, 4.0]})
+    right = lowering(tmp_path / "b", same, results={"htp": [3.0, 4.5]})
+    shutil.rmtree(right.folder / "tensors")
+    diff = diff_recordings(left, right)
+    assert diff.first_parting is not None
+    assert diff.first_parting.kind == "htp"
+    (output,) = diff.outputs
+    assert (output.sqnr_db, output.note.partition(";")[0]) == (None, "they differ")
+
+
+def test_recording_that_holds_nothing_can_be_compared(tmp_path: Path) -> None:
+    empty, full = lowering(tmp_path / "a", [], complete=False), lowering(tmp_path / "b", steps(("P", GELU)))
+    assert diff_recordings(empty, empty).same
+    assert parting(diff_recordings(empty, full)) == ("only-in-one", "transform", None, ran(2, "P"))
 
 
 def test_environment_alone_is_no_difference(tmp_path: Path) -> None:

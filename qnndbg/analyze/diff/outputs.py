@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from msgspec.structs import replace
+
 from qnndbg.analyze.ladder import RUNGS
 from qnndbg.analyze.metrics import measure
 from qnndbg.analyze.normalize import numbers, same_rank
@@ -81,28 +83,36 @@ def _of_run(a: Recording, b: Recording, left: Run, right: Run) -> Iterator[Outpu
 def _measured(
     a: Recording, b: Recording, run: Run, output: int, x: TensorRef | None, y: TensorRef | None
 ) -> OutputDiff:
-    sqnr, peak, mismatched, elements, note = None, None, None, 0, ""
-    arrays = [numbers(side.tensor(ref), ref.dtype) if ref else None for side, ref in ((a, x), (b, y))]
-    left, right = arrays
-    if left is None or right is None:
-        note = "one side has none" if not (x and y) else "no numbers to measure"
-    else:
-        right = same_rank(left, right)
-        if left.shape != right.shape:
-            note = "the shapes differ"
-        else:
-            forth, back = measure(left, right), measure(right, left)
-            found = [error.sqnr_db for error in (forth, back) if error.sqnr_db is not None]
-            sqnr, peak, mismatched = max(found, default=None), forth.max_abs, forth.mismatched
-            elements = forth.elements
-    return OutputDiff(
+    nothing = OutputDiff(
         runner=run.runner,
         method=run.method,
         sample=run.sample,
         output=output,
-        sqnr_db=sqnr,
-        max_abs=peak,
-        mismatched=mismatched,
-        elements=elements,
-        note=note,
+        sqnr_db=None,
+        max_abs=None,
+        mismatched=None,
+        elements=0,
     )
+    if x is None or y is None:
+        return replace(nothing, note="one side has none")
+    if not (_stored(a, x) and _stored(b, y)):
+        return replace(nothing, note="they differ; a recording without tensors does not say by how much")
+    left, right = numbers(a.tensor(x), x.dtype), numbers(b.tensor(y), y.dtype)
+    if left is None or right is None:
+        return replace(nothing, note="they differ; there is no metric for their dtype")
+    right = same_rank(left, right)
+    if left.shape != right.shape:
+        return replace(nothing, note="the shapes differ")
+    forth, back = measure(left, right), measure(right, left)
+    found = [error.sqnr_db for error in (forth, back) if error.sqnr_db is not None]
+    return replace(
+        nothing,
+        sqnr_db=max(found, default=None),
+        max_abs=forth.max_abs,
+        mismatched=forth.mismatched,
+        elements=forth.elements,
+    )
+
+
+def _stored(recording: Recording, ref: TensorRef) -> bool:
+    return (recording.folder / "tensors" / f"{ref.digest}.npy").exists()

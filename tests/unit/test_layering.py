@@ -22,7 +22,15 @@ def modules_loaded_by(name: str) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    "name", ["qnndbg.cli.main", "qnndbg.cli.show", "qnndbg.report", "qnndbg.recording", "qnndbg.analyze"]
+    "name",
+    [
+        "qnndbg.cli.main",
+        "qnndbg.cli.show",
+        "qnndbg.cli.diff",
+        "qnndbg.report",
+        "qnndbg.recording",
+        "qnndbg.analyze",
+    ],
 )
 def test_the_viewing_side_loads_no_adapted_library(name: str) -> None:
     assert modules_loaded_by(name) == []

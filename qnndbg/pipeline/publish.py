@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import platform
@@ -97,6 +98,11 @@ def _lock(folder: Path) -> int:
     except BlockingIOError as error:
         os.close(descriptor)
         raise _taken(folder) from error
+    except OSError as error:
+        # On a file system that locks no folders, as NFS does, nothing keeps two recordings apart.
+        if error.errno not in {errno.EBADF, errno.ENOLCK, errno.ENOTSUP, errno.EINVAL}:
+            os.close(descriptor)
+            raise
     return descriptor
 
 

@@ -212,3 +212,34 @@ def test_what_is_in_the_way_is_said_in_the_callers_own_terms() -> None:
     with pytest.raises(UsageError, match="exists") as caught:
         free_place(PLACE, force=False, hints=Hints("force=True", "path"))
     assert caught.value.hint == "replace it with force=True, or choose another place with path"
+
+
+def test_of_many_that_begin_at_once_one_does() -> None:
+    Writer(partial(PLACE)).manifest(manifest("8a8w"))  # of a process that was killed
+    program = (
+        "import sys; from pathlib import Path; from qnndbg.pipeline.publish import begin; "
+        "from tests.unit.recordings import manifest; sys.stdin.readline()\n"
+        "writer = begin(Path('net.qnndbg'), manifest()); print('begun', flush=True); sys.stdin.readline()"
+    )
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    command = [sys.executable, "-c", program]
+    pipe = subprocess.PIPE
+    processes = [
+        subprocess.Popen(command, env=env, text=True, stdin=pipe, stdout=pipe, stderr=pipe) for _ in range(4)
+    ]
+    for process in processes:
+        assert process.stdin is not None
+        process.stdin.write("go\n")
+        process.stdin.flush()
+    # All wait for a second line, but those that were refused; the end of input is one.
+    refused = [process for process in processes if process.stdout and not process.stdout.readline()]
+    ends = [process.communicate()[1] for process in processes]
+    assert len(refused) == 3
+    assert sum("another process is recording to net.qnndbg" in end for end in ends) == 3
+    assert names() == [".net.qnndbg.partial"]
+    assert partial(PLACE).stat().st_mode == logs_of(partial(PLACE)).stat().st_mode  # as the umask says
+
+
+def logs_of(folder: Path) -> Path:
+    """A folder in it that was made in the usual way."""
+    return Writer(folder).log("worker").parent

@@ -70,11 +70,12 @@ lint: $(STAMP) ## Check style, types and layering
 	$(BIN)/lint-imports
 
 .PHONY: bench
-bench: $(STAMP) ## Time a recording, the start of the viewer and a large difference
+bench: $(STAMP) ## Time recordings, what capturing costs, the start of the viewer, and a large difference
 	@mkdir -p .demo
 	time $(BIN)/qnndbg record example:digits --precision 8a8w -o .demo/bench.qnndbg --force --quiet
 	time $(BIN)/qnndbg show .demo/bench.qnndbg --format json >/dev/null
 	$(BIN)/python -m benchmarks.diff_cost
+	$(BIN)/python -m benchmarks.capture_cost
 
 .PHONY: clean
 clean: ## Remove what the other targets made, except .venv

@@ -138,10 +138,15 @@ def recorded() -> Iterator[Found]:
     from qnndbg.capture.instrument import instrumented
     from qnndbg.capture.recorder import Recorder
     from qnndbg.capture.session import Session
+    from qnndbg.model.recording import Manifest
+    from qnndbg.pipeline import publish
+    from qnndbg.pipeline.known import note_known
     from qnndbg.recording.writer import Writer
 
     folder = Path(tempfile.mkdtemp(suffix=".qnndbg"))
-    recorder = Recorder(Writer(folder))
+    writer = Writer(folder)
+    writer.manifest(Manifest(target="", precision="", soc="", environment=publish.environment("pip")))
+    recorder = Recorder(writer)
 
     def found() -> dict[str, Any]:
         graphs = list((folder / "graphs").iterdir())
@@ -149,7 +154,7 @@ def recorded() -> Iterator[Found]:
         return {"passes": recorder.count, "snapshots": len(graphs), "stored": size}
 
     try:
-        with instrumented(Session(lambda _number: recorder)):
+        with instrumented(Session(lambda _number: recorder, note_known)):
             yield found
     finally:
         shutil.rmtree(folder)

@@ -62,8 +62,8 @@ def on_export(
     **kwargs: Any,
 ) -> Any:
     """The pipeline behind ``torch.export``; here the example inputs of the method are seen."""
-    session.start()
     method, specs = _caller()
+    session.start(method)
     _note_known(session, method, exported_program, specs)
     with session.recorder.stage("export", exported_program, method=method):
         return original(self, exported_program, *args, **kwargs)
@@ -187,6 +187,15 @@ def _delegated(session: Session, programs: Any, partitioners: Any, call: Callabl
             lowering.delegations[method] = delegation_of(program, method, lowering.refused)
     lowering.edge_manager = lowered
     return lowered
+
+
+def on_sanity_check(session: Session, original: Original, *args: Any, **kwargs: Any) -> Any:
+    """ExecuTorch looks at a program before or behind delegation, and may refuse it."""
+    try:
+        return original(*args, **kwargs)
+    except RuntimeError as error:
+        session.lowering.rejected = str(error).partition("\n")[0]
+        raise
 
 
 def on_support(session: Session, original: Original, self: Any, submodules: Any, node: torch.fx.Node) -> bool:

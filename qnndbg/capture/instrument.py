@@ -38,6 +38,7 @@ _HOOKS: tuple[tuple[Any, str, Callable[..., Any]], ...] = (
     (exir_program, "lift_constant_tensor_pass", hooks.on_lift),
     (exir_program, "_gen_edge_manager_for_partitioners", hooks.on_edge_manager),
     (exir_program, "_generate_edge_program", hooks.on_edge),
+    (exir_program, "_sanity_check_graph_for_non_decomp_ops", hooks.on_sanity_check),
     (exir_program, "_to_edge", hooks.on_to_edge),
     (exir_program.EdgeProgramManager, "transform", hooks.on_transform_manager),
     (exir_program.ExirExportedProgram, "transform", hooks.on_transform_exir),

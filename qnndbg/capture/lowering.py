@@ -44,6 +44,8 @@ class Lowering:
     """Ops that the partitioner did not take."""
     delegations: dict[str, Delegation] = field(default_factory=dict)
     """Method to what became of it."""
+    rejected: str = ""
+    """Why ExecuTorch would not have what was delegated; then its caller got no program."""
     emitted: Any = None
     """What ``to_executorch`` returned; None if it was not called."""
     edge_manager: dict[str, ExportedProgram] | None = None

@@ -50,9 +50,15 @@ class Session:
         """The recorder of what runs passes now; ``to_executorch`` may come back to an earlier lowering."""
         return next((recorder for recorder, _ in self.emitting.values()), self.recorder)
 
-    def start(self) -> None:
-        """A model enters the lowering: once the last one was delegated, this is the next one."""
-        if self.lowering.edge_manager is not None:
+    def start(self, method: str = "") -> None:
+        """A model enters the lowering: once the last one was delegated or failed, this is the next one.
+
+        Args:
+            method: as which it enters; empty if it is not exported yet.
+        """
+        last = self.lowering
+        over = last.edge_manager is not None or last.edge_programs or last.recorder.failed is not None
+        if over or method in last.inputs:
             self._begin()
 
     def tapped_program(self, lowering: Lowering, method: str) -> bytes:
@@ -64,6 +70,7 @@ class Session:
             self.tapped = None
 
     def _begin(self) -> None:
+        self.partitions = {}
         self.lowerings.append(Lowering(self.new_recorder(len(self.lowerings))))
 
     def method_of(self, program: Any) -> str | None:

@@ -59,6 +59,11 @@ def finish(
     if lowering.shares_weights:
         notes.append("methods share weights, which the HTP emulator cannot execute: there is no rung htp")
     notes += _shape_notes(lowering)
+    if lowering.rejected:
+        notes.append(
+            f"ExecuTorch refused the program behind delegation, so that the lowering raised: "
+            f"{lowering.rejected}; what is compared is that program all the same"
+        )
     writer.add_notes(*notes)
     writer.update_manifest(
         methods=tuple(_with_delegation(lowering, method) for method in methods_of(lowering.emitted)),

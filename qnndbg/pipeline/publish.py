@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import platform
 import shutil
-import tempfile
 import weakref
 from importlib import metadata
 from pathlib import Path
@@ -76,19 +76,22 @@ def begin(folder: Path, manifest: Manifest) -> Writer:
     folder.parent.mkdir(parents=True, exist_ok=True)
     if grows.exists():
         left = _lock(grows)  # by a process that was killed, if this goes well
+        if not grows.exists() or os.fstat(left).st_ino != grows.stat().st_ino:
+            os.close(left)  # somebody else has cleared it away meanwhile, and begun
+            raise _taken(grows)
         shutil.rmtree(grows)
         os.close(left)
-    fresh = Path(tempfile.mkdtemp(prefix=f"{grows.name}.", dir=grows.parent))
+    fresh = grows.with_name(f"{grows.name}.{os.getpid()}")
+    Writer(fresh).manifest(manifest)  # a folder that is not empty is never renamed over
     descriptor = _lock(fresh)
     try:
         fresh.rename(grows)
     except OSError as error:  # of two that begin at once, one has just put its folder there
         os.close(descriptor)
-        fresh.rmdir()
+        shutil.rmtree(fresh)
         raise _taken(grows) from error
     writer = Writer(grows)
     weakref.finalize(writer, os.close, descriptor)
-    writer.manifest(manifest)
     return writer
 
 
@@ -100,6 +103,11 @@ def _lock(folder: Path) -> int:
     except BlockingIOError as error:
         os.close(descriptor)
         raise _taken(folder) from error
+    except OSError as error:
+        # On a file system that locks no folders, as NFS does, nothing keeps two recordings apart.
+        if error.errno not in {errno.EBADF, errno.ENOLCK, errno.ENOTSUP, errno.EINVAL}:
+            os.close(descriptor)
+            raise
     return descriptor
 
 

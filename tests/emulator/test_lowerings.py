@@ -14,6 +14,7 @@ import torch
 
 from qnndbg.model.recording import Fallback, Stage
 from qnndbg.pipeline.refer import tensor_from
+from qnndbg.pipeline.snapshots import list_snapshots, run_snapshot
 from qnndbg.recording.place import numbered
 from qnndbg.recording.store import Recording, open_recording
 from tests.emulator.conftest import SCRIPTS, Command, Recorded
@@ -163,6 +164,21 @@ def test_methods_are_tapped_each_on_its_own(ways: dict[str, Recording]) -> None:
             "large": 6,
         }
         assert {rung.method for rung in comparison.ladder} == {"small", "large"}
+
+
+@pytest.mark.parametrize("way", ["methods", "shared", "deprecated", "skip_op"])
+def test_every_snapshot_of_every_method_is_the_module(way: str, ways: dict[str, Recording]) -> None:
+    recording = ways[way]
+    for method in recording.methods:
+        run = recording.run("eager", method)
+        assert run is not None
+        expected = [tensor_from(recording, ref) for ref in run.results if ref is not None]
+        snapshots = list_snapshots(recording, method)
+        assert {snapshot.stage for snapshot in snapshots} == set(STAGES)
+        for snapshot in snapshots:
+            walk = run_snapshot(recording, snapshot)
+            assert walk.problems == {}
+            assert all(map(torch.equal, walk.results, expected)), snapshot
 
 
 def test_weights_that_methods_share_are_said_to_keep_the_emulator_from_running(

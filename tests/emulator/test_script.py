@@ -134,6 +134,7 @@ def test_script_that_lowers_nothing_leaves_no_recording(tmp_path: Path) -> None:
     assert recorded.said("stdout") == ["script: neighbour in there from scripts"]
     assert recorded.said("stderr") == by_itself.said("stderr") == ["script: refused"]
     assert "lowered nothing to QNN; there is nothing to record\nhint: " in recorded.done.stderr
+    assert "build again" not in recorded.done.stderr
     assert list(recorded.folder.iterdir()) == []
 
 
@@ -153,7 +154,9 @@ def test_lowering_that_fails_is_recorded_beside_the_one_that_did_not(
     assert (event.name, event.error) == ("FixedLinearKeepDim", "RuntimeError: seeded fault")
     assert event.before == before.after
     assert failed.manifest.failure is not None
-    assert failed.manifest.failure.error == "the pass FixedLinearKeepDim failed: RuntimeError: seeded fault"
+    assert failed.manifest.failure.error == (
+        "the pass FixedLinearKeepDim of the stage transform failed: RuntimeError: seeded fault"
+    )
 
 
 def test_script_that_is_killed_leaves_every_lowering_that_it_began(command: Command, tmp_path: Path) -> None:
@@ -161,11 +164,17 @@ def test_script_that_is_killed_leaves_every_lowering_that_it_began(command: Comm
     assert done.returncode == 4
     assert "qnndbg: error: the worker process was killed by SIGKILL in step 'script'" in done.stderr
     assert sorted(path.name for path in tmp_path.iterdir()) == ["out-2.qnndbg", "out.qnndbg"]
+    assert "hint: its output is in out.qnndbg/logs/worker.log; memory may have run out" in done.stderr
+    assert "partial" not in done.stderr
+    assert (tmp_path / "out.qnndbg/logs/worker.log").is_file()
     lasts = []
     for name in ("out.qnndbg", "out-2.qnndbg"):
         recording = open_recording(tmp_path / name)
         assert recording.manifest.failure is not None
         assert "killed by SIGKILL" in recording.manifest.failure.error
+        assert "partial" not in recording.manifest.failure.hint
+        assert (recording.manifest.precision, recording.manifest.soc) == ("fp16", "SM8650")
+        assert [given.tensor.shape for given in recording.manifest.inputs] == [(1, 4)]
         assert command("show", name).returncode == 0
         lasts.append(recording.passes[-1])
         assert recording.graph(lasts[-1].after).nodes

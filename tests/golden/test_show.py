@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,8 @@ import pytest
 from msgspec.structs import replace
 
 from qnndbg.cli.main import main
-from qnndbg.model.recording import PassEvent
+from qnndbg.model.graph import Graph
+from qnndbg.model.recording import PassEvent, Stage
 from qnndbg.model.result import Coverage
 from qnndbg.recording.writer import Writer
 
@@ -114,3 +116,73 @@ def test_a_terminal_without_unicode_gets_what_it_can_show(
     printed = capfdbinary.readouterr().out
     assert b"^ backend: hardswish" in printed
     assert b"?" not in printed
+
+
+def damage(folder: Path, what: str) -> None:
+    """Take away or cut one part of a recording."""
+    passes = folder / "passes.jsonl"
+    if what == "graphs":
+        shutil.rmtree(folder / "graphs")
+    elif what == "one graph":
+        next((folder / "graphs").iterdir()).unlink()
+    elif what == "comparison":
+        (folder / "comparison.json").unlink()
+    elif what == "passes":
+        passes.unlink()
+    else:
+        data = passes.read_bytes()
+        passes.write_bytes(data[:-5] if what == "half a line" else b"".join(data.splitlines(True)[:3]))
+
+
+@pytest.mark.parametrize(
+    ("what", "said"),
+    [
+        ("graphs", "2 of 2 graphs are missing in graphs/"),
+        ("one graph", "1 of 2 graphs are missing in graphs/"),
+        ("passes", "passes.jsonl is missing"),
+        ("half a line", "passes.jsonl ends too early"),
+        ("all but three lines", "passes.jsonl ends too early"),
+        ("comparison", "comparison.json is missing"),
+    ],
+)
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_damage_is_said_below_what_is_left(
+    what: str, said: str, form: str, mixed: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "mixed.qnndbg"
+    write(folder, mixed._replace(passes=()))
+    writer = Writer(folder)
+    (folder / "passes.jsonl").unlink()
+    graphs = [writer.graph(Graph(nodes=(), outputs=(), stored_layout=stored)) for stored in (False, True)]
+    stages: tuple[Stage, ...] = ("export", "edge", "transform", "partition")
+    for index, stage in enumerate(stages):
+        writer.pass_event(PassEvent(index=index, stage=stage, name="", after=graphs[index % 2]))
+    assert main(["show", str(folder), "--format", form]) == 0
+    whole = capsys.readouterr().out
+    damage(folder, what)
+    assert main(["show", str(folder), "--format", form]) == 3
+    printed = capsys.readouterr()
+    assert (printed.out == whole) or what not in {"graphs", "one graph"}
+    assert printed.out.strip()
+    assert printed.err.startswith(f"qnndbg: error: {folder} is damaged: {said}\nhint: ")
+
+
+def test_what_was_done_to_inputs_is_said_with_method_and_sample(
+    mixed: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (given,) = (one for one in mixed.manifest.inputs if one.note)
+    given = replace(given, name="input 0", note="made contiguous")
+    alone = mixed._replace(manifest=replace(mixed.manifest, inputs=(given,)))
+    samples = (replace(given, note=""), replace(given, sample=1))
+    sampled = mixed._replace(manifest=replace(mixed.manifest, inputs=samples))
+    methods = (*samples, replace(given, method="decode"))
+    several = mixed._replace(manifest=replace(mixed.manifest, inputs=methods))
+    expected = (
+        (alone, ["input 0: made contiguous"]),
+        (sampled, ["sample 1 input 0: made contiguous"]),
+        (several, ["forward sample 1 input 0: made contiguous", "decode sample 0 input 0: made contiguous"]),
+    )
+    for number, (recorded, notes) in enumerate(expected):
+        main(["show", write(tmp_path / f"{number}.qnndbg", recorded)])
+        printed = capsys.readouterr().out
+        assert [line.partition("• ")[2] for line in printed.splitlines() if "contiguous" in line] == notes

@@ -40,3 +40,30 @@ def test_the_probe_sees_what_a_module_loads() -> None:
     command = [sys.executable, "-c", PROBE, "json", "json", "torch"]
     found = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
     assert found == ["json"]
+
+
+BASE = """
+import sys
+class Absent:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in sys.argv[1:]:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+sys.meta_path.insert(0, Absent())
+import qnndbg
+from qnndbg.errors import QnndbgError
+qnndbg.open_recording
+try:
+    qnndbg.record("x")
+except QnndbgError as error:
+    print(error.fact, error.hint, error.exit_code, sep="\\n")
+"""
+
+
+def test_recording_without_torch_says_what_to_install() -> None:
+    command = [sys.executable, "-c", BASE, *ADAPTED]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == [
+        "torch is not installed",
+        'record needs what recording needs: pip install "qnndbg[qnn]"',
+        "4",
+    ]

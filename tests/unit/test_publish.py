@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import gc
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from qnndbg.errors import LoweringError, SdkError, UsageError
+from qnndbg.errors import LoweringError, SdkError, UsageError, WorkerCrashedError
 from qnndbg.model.recording import Failure, Manifest
-from qnndbg.pipeline.publish import begin, free_place, keep, publish, shown_target
+from qnndbg.pipeline.publish import Hints, begin, free_place, keep, publish, shown_target
 from qnndbg.recording.place import partial
 from qnndbg.recording.store import open_recording
 from qnndbg.recording.writer import Writer
@@ -145,3 +149,97 @@ def test_a_place_that_is_free_may_be_deep_down() -> None:
 )
 def test_targets_are_shown_without_folders(target: str, shown: str) -> None:
     assert shown_target(target) == shown
+
+
+def test_one_place_is_recorded_to_by_one_at_a_time() -> None:
+    first = begin(PLACE, manifest())
+    with pytest.raises(UsageError, match=r"another process is recording to net\.qnndbg") as caught:
+        begin(PLACE, manifest("8a8w"))
+    assert "choose another place" in caught.value.hint
+    assert (names(), first.read_manifest().precision) == ([".net.qnndbg.partial"], "fp16")
+
+
+def test_a_process_of_its_own_is_kept_out_until_the_first_one_ends() -> None:
+    first = begin(PLACE, manifest())
+    program = (
+        "from pathlib import Path; from qnndbg.pipeline.publish import begin; "
+        "from tests.unit.recordings import manifest; begin(Path('net.qnndbg'), manifest())"
+    )
+
+    def other() -> str:
+        env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+        done = subprocess.run(
+            [sys.executable, "-c", program], env=env, capture_output=True, text=True, check=False
+        )
+        return done.stderr.strip().rpartition("\n")[2]
+
+    assert "UsageError: another process is recording to net.qnndbg" in other()
+    del first
+    gc.collect()
+    assert other() == ""
+    assert begin(PLACE, manifest()).folder.is_dir()  # what it left, ended as it is, is in nobody's way
+
+
+def test_the_worker_log_of_another_recording_is_named_where_that_one_goes() -> None:
+    second = Path("net-2.qnndbg")
+    first_writer, second_writer = begun(), begin(second, manifest())
+    hint = f"its output is in {first_writer.log('worker')}"
+    for folder in (PLACE, second):
+        error = keep(folder, "script", WorkerCrashedError("killed", hint), log_of=PLACE)
+    assert isinstance(error, WorkerCrashedError)
+    assert error.hint == (
+        "its output is in net.qnndbg/logs/worker.log; what was captured: qnndbg show net-2.qnndbg"
+    )
+    hints = [open_recording(folder).manifest.failure for folder in (PLACE, second)]
+    assert [failure and failure.hint for failure in hints] == [
+        "its output is in logs/worker.log",
+        "its output is in net.qnndbg/logs/worker.log",
+    ]
+    assert second_writer.folder == partial(second)
+
+
+def test_a_failed_pass_says_more_than_the_exception_that_came_out() -> None:
+    begun()
+    error = RuntimeError("An error occurred when running the 'A' pass after the following passes: ...")
+    assert keep(PLACE, "lower", error, reason=("the pass A failed", "look")) is error
+    assert open_recording(PLACE).manifest.failure == Failure(
+        step="lower", error="the pass A failed", hint="look"
+    )
+
+
+def test_what_is_in_the_way_is_said_in_the_callers_own_terms() -> None:
+    old()
+    with pytest.raises(UsageError, match="exists") as caught:
+        free_place(PLACE, force=False, hints=Hints("force=True", "path"))
+    assert caught.value.hint == "replace it with force=True, or choose another place with path"
+
+
+def test_of_many_that_begin_at_once_one_does() -> None:
+    Writer(partial(PLACE)).manifest(manifest("8a8w"))  # of a process that was killed
+    program = (
+        "import sys; from pathlib import Path; from qnndbg.pipeline.publish import begin; "
+        "from tests.unit.recordings import manifest; sys.stdin.readline()\n"
+        "writer = begin(Path('net.qnndbg'), manifest()); print('begun', flush=True); sys.stdin.readline()"
+    )
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    command = [sys.executable, "-c", program]
+    pipe = subprocess.PIPE
+    processes = [
+        subprocess.Popen(command, env=env, text=True, stdin=pipe, stdout=pipe, stderr=pipe) for _ in range(4)
+    ]
+    for process in processes:
+        assert process.stdin is not None
+        process.stdin.write("go\n")
+        process.stdin.flush()
+    # All wait for a second line, but those that were refused; the end of input is one.
+    refused = [process for process in processes if process.stdout and not process.stdout.readline()]
+    ends = [process.communicate()[1] for process in processes]
+    assert len(refused) == 3
+    assert sum("another process is recording to net.qnndbg" in end for end in ends) == 3
+    assert names() == [".net.qnndbg.partial"]
+    assert partial(PLACE).stat().st_mode == logs_of(partial(PLACE)).stat().st_mode  # as the umask says
+
+
+def logs_of(folder: Path) -> Path:
+    """A folder in it that was made in the usual way."""
+    return Writer(folder).log("worker").parent

@@ -75,6 +75,10 @@ bench: $(STAMP) ## Time a recording and the start of the viewer
 	time $(BIN)/qnndbg record example:digits --precision 8a8w -o .demo/bench.qnndbg --force --quiet
 	time $(BIN)/qnndbg show .demo/bench.qnndbg --format json >/dev/null
 
+.PHONY: sweep
+sweep: $(STAMP) ## Record the op tests that ExecuTorch brings along; options in SWEEP="--limit 20"
+	$(BIN)/python -m tests.sweep $(SWEEP)
+
 .PHONY: clean
 clean: ## Remove what the other targets made, except .venv
 	rm -rf .demo build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import faulthandler
 import random
-import sys
 import unittest
 from collections.abc import Callable
 from pathlib import Path
@@ -60,7 +59,7 @@ def _run(tests: ModuleType, name: str, task: Task, first: int, report: Report) -
     rows: list[Row] = []
 
     def begun(case: int, model: str) -> None:
-        faulthandler.dump_traceback_later(task.limit, exit=True, file=sys.__stderr__)
+        faulthandler.dump_traceback_later(task.limit, exit=True, file=2)
         report({"step": f"lowering {case}", "begun": {"test": name, "case": case, "model": model}})
 
     def done(row: Row) -> None:
@@ -69,12 +68,12 @@ def _run(tests: ModuleType, name: str, task: Task, first: int, report: Report) -
 
     begun(first, "")
     random.seed(task.seed)
-    np.random.seed(task.seed)  # noqa: NPY002 upstream draws from it
+    np.random.seed(task.seed)
     torch.manual_seed(task.seed)
     seam = Seam(name, Path(task.keep), first, task.most, task.peer, begun, done)
     result = unittest.TestResult()
     with seam.installed(tests):
-        unittest.TestSuite([upstream.test_from_name(tests, name)]).run(result)
+        unittest.TestSuite([upstream.upstream_test(tests, name)]).run(result)
     faulthandler.cancel_dump_traceback_later()
     if not rows and not first:
         done(_unlowered(name, result))

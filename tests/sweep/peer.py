@@ -9,6 +9,7 @@ the QNN backend's own comparator by SQNR, against the graph that the backend's o
 from __future__ import annotations
 
 import math
+import tempfile
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -18,8 +19,8 @@ from msgspec.structs import replace
 
 from qnndbg.errors import WorkerCrashedError
 from qnndbg.execute.worker import run_job
-from tests.sweep.rows import Row
-from tests.sweep.seam import ETRECORD, first_line
+from qnndbg.recording.store import Recording, open_recording
+from tests.sweep.rows import ETRECORD, Row, first_line
 
 REFERENCE_GRAPH = "edge_after_transform/forward"
 LOG = "peer.log"
@@ -64,21 +65,21 @@ def _answer(place: Path) -> dict[str, object]:
     etrecord = place.with_suffix(ETRECORD)
     if not etrecord.exists():
         return {"peer": "no ETRecord: the upstream test does not emit the program itself"}
-    etdump, debug = _dumped(place)
-    inspector = Inspector(
-        etdump_path=str(etdump),
-        debug_buffer_path=str(debug),
-        etrecord=str(etrecord),
-        reference_graph_name=REFERENCE_GRAPH,
-    )
-    edge = parse_etrecord(str(etrecord)).graph_map[REFERENCE_GRAPH]
-    gaps = inspector.calculate_numeric_gap(
-        distance=QcomSQNRComparator(edge_ep=edge), reference_graph=REFERENCE_GRAPH
-    )
-    found = [
-        (math.nan if gap is None else float(gap), "+".join(ops))
-        for gap, ops in zip((g[0] for g in gaps["gap"]), gaps["aot_ops"], strict=True)
-    ]
+    with tempfile.TemporaryDirectory() as scratch:
+        etdump, debug = Path(scratch, "etdump"), Path(scratch, "debug")
+        _dump(open_recording(place), etdump, debug)
+        inspector = Inspector(
+            etdump_path=str(etdump),
+            debug_buffer_path=str(debug),
+            etrecord=str(etrecord),
+            reference_graph_name=REFERENCE_GRAPH,
+        )
+        edge = parse_etrecord(str(etrecord)).graph_map[REFERENCE_GRAPH]
+        gaps = inspector.calculate_numeric_gap(
+            distance=QcomSQNRComparator(edge_ep=edge), reference_graph=REFERENCE_GRAPH
+        )
+    numbers = [math.nan if gap[0] is None else float(gap[0]) for gap in gaps["gap"]]
+    found = [(gap, _name(ops)) for gap, ops in zip(numbers, gaps["aot_ops"], strict=True)]
     worst = min(((gap, op) for gap, op in found if not math.isnan(gap)), default=None)
     return {
         "peer": "works" if found else "nothing compared",
@@ -87,22 +88,28 @@ def _answer(place: Path) -> dict[str, object]:
     }
 
 
-def _dumped(place: Path) -> tuple[Path, Path]:
-    """Execute the build with the dump; gives the ETDump and its debug buffer."""
+def _name(ops: list[str]) -> str:
+    """The last of the ops that it takes together, and how many those are."""
+    return ops[-1] if len(ops) == 1 else f"{ops[-1]} (of {len(ops)} together)"
+
+
+def _dump(recording: Recording, etdump: Path, debug: Path) -> None:
+    """Execute the build with the dump again, and write what ExecuTorch's own debugger reads."""
     from executorch.runtime import Runtime
 
     from qnndbg.execute.htp import ALIGNMENT, SLACK
-    from qnndbg.pipeline.measure import _inputs, _room
-    from qnndbg.recording.store import open_recording
+    from qnndbg.pipeline.refer import tensor_from
 
-    recording = open_recording(place)
-    dumped, tensors = _room(recording, "forward")
+    run = recording.run("htp-tapped")
+    assert run is not None
+    inputs = [tensor_from(recording, given.tensor) for given in recording.inputs()]
+    logged = [value.tensor for value in run.values] + [ref for ref in run.results if ref is not None]
+    room = sum(recording.tensor(ref).nbytes + ALIGNMENT for ref in logged)
+    room += sum(one.nbytes + ALIGNMENT for one in inputs)
     program = Runtime.get().load_program(
-        (place / "programs" / "htp-tapped.pte").read_bytes(),
+        (recording.folder / "programs" / "htp-tapped.pte").read_bytes(),
         enable_etdump=True,
-        debug_buffer_size=dumped + tensors * ALIGNMENT + SLACK,
+        debug_buffer_size=2 * room + SLACK,  # one that is too small aborts the process
     )
-    program.load_method("forward").execute(_inputs(recording, "forward", 0))
-    paths = place.with_suffix(".etdp"), place.with_suffix(".debug")
-    program.write_etdump_result_to_file(*map(str, paths))
-    return paths
+    program.load_method("forward").execute(inputs)
+    program.write_etdump_result_to_file(str(etdump), str(debug))

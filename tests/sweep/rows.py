@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import math
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Literal
@@ -14,6 +15,9 @@ from msgspec.structs import asdict, replace
 from qnndbg.model.recording import Manifest
 from qnndbg.model.result import Comparison, ErrorMetrics, LayerResult
 from qnndbg.recording.store import Recording
+
+ETRECORD = ".etrecord"
+"""Suffix of what ExecuTorch's own debugger reads, beside the recording."""
 
 Status = Literal["recorded", "upstream failed", "qnndbg failed", "crashed", "skipped", "nothing lowered"]
 
@@ -100,21 +104,27 @@ def _said(manifest: Manifest) -> tuple[str, ...]:
 
 
 def _worst(layers: Iterable[LayerResult]) -> tuple[str, str]:
-    """The largest error in steps; without any encoding, the lowest SQNR."""
-    known = [(x, x.local) for x in layers if x.local is not None]
-    steps = [(e.max_lsb, x.tensor) for x, e in known if e.max_lsb is not None]
-    if any(lsb for lsb, _ in steps):
+    """The largest error in steps; where no tensor has any, the lowest SQNR."""
+    known = [(x.local, x.tensor) for x in layers if x.local is not None]
+    wrong = [(error, tensor) for error, tensor in known if error.mismatched]
+    if not wrong:
+        return ("exact" if known else "", "")
+    steps = [(error.max_lsb, tensor) for error, tensor in wrong if error.max_lsb is not None]
+    if steps:
         lsb, tensor = max(steps)
         return f"{lsb:.3g} LSB", tensor
-    found = [(_sqnr(e), x.tensor) for x, e in known if _sqnr(e) is not None]
-    if not found:
-        return ("0 LSB", "") if steps else ("", "")
-    sqnr, tensor = min(found)  # type: ignore[type-var] # None was left out
+    sqnr, tensor = min((_sqnr(error), tensor) for error, tensor in wrong)
     return f"{sqnr:.1f} dB", tensor
 
 
-def _sqnr(error: ErrorMetrics) -> float | None:
-    return float("-inf") if error.nonfinite else error.sqnr_db
+def _sqnr(error: ErrorMetrics) -> float:
+    """Minus infinity where there is no signal, or where it turns non-finite."""
+    return -math.inf if error.nonfinite or error.sqnr_db is None else error.sqnr_db
+
+
+def first_line(error: BaseException) -> str:
+    """The class of an error and the first line of what it says."""
+    return f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}"[:300]
 
 
 def read_csv(path: Path) -> list[Row]:

@@ -22,6 +22,7 @@ from tests.sweep.rows import Row
 RECYCLED = 12
 """Tests that one worker runs; with about two lowerings each it leaks less than 100 MB."""
 LOG = "worker.log"
+JOB = "tests.sweep.job:work"
 
 
 def discover(keep: Path) -> list[str]:
@@ -36,13 +37,16 @@ def chosen(names: Iterable[str], *, select: str, limit: int, seed: int) -> list[
     return found[:limit] if limit else found
 
 
-def sweep(task: dict[str, Any], names: list[str], show: Callable[[Row], None]) -> Iterator[list[Row]]:
+def sweep(
+    task: dict[str, Any], names: list[str], show: Callable[[Row], None], job: str = JOB
+) -> Iterator[list[Row]]:
     """Run the tests; yields the rows of those that ended, worker by worker.
 
     Args:
         task: a :class:`tests.sweep.job.Task` but for its tests.
         names: of the tests.
         show: called with each row as soon as there is one.
+        job: what a worker does.
     """
     log, waiting, first = Path(task["keep"]) / LOG, list(names), 0
     rows: list[Row] = []
@@ -55,7 +59,7 @@ def sweep(task: dict[str, Any], names: list[str], show: Callable[[Row], None]) -
         worker = _Worker(waiting, found)
         payload = {**task, "tests": waiting[:RECYCLED], "first": first}
         try:
-            run_job("tests.sweep.job:work", payload, log=log, on_event=worker.event)
+            run_job(job, payload, log=log, on_event=worker.event)
             first = 0
         except WorkerCrashedError as error:
             if worker.at is None:
@@ -89,4 +93,3 @@ class _Worker:
 def _mapping(value: object) -> dict[str, object]:
     assert isinstance(value, dict)
     return value
-

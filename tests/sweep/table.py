@@ -7,7 +7,15 @@ from collections.abc import Iterable, Sequence
 
 from tests.sweep.rows import Row
 
-HEAD = ("lowering", "model", "precision", "coverage", "worst local error", "verdict", "what failed or was left out")
+HEAD = (
+    "lowering",
+    "model",
+    "precision",
+    "coverage",
+    "worst local error",
+    "verdict",
+    "what failed or was left out",
+)
 PEER = ("ExecuTorch's own", "its worst layer")
 
 

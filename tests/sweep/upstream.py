@@ -93,7 +93,7 @@ def discover(tests: ModuleType) -> list[str]:
     ]
 
 
-def test_from_name(tests: ModuleType, name: str) -> unittest.TestCase:
+def upstream_test(tests: ModuleType, name: str) -> unittest.TestCase:
     """The test of a name that :func:`discover` gave."""
     short, _, rest = name.partition("/")
     cls = getattr(tests, CLASSES[short])

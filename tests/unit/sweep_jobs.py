@@ -1,0 +1,20 @@
+"""A worker of the sweep that lowers nothing; it dies where a test says so."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable
+from typing import Any
+
+
+def work(payload: dict[str, Any], report: Callable[[dict[str, object]], None]) -> None:
+    """Each test has three lowerings; that of ``fatal`` dies at the second."""
+    for number, name in enumerate(payload["tests"]):
+        first = payload["first"] if number == 0 else 0
+        for case in range(first, 3):
+            report({"step": f"lowering {case}", "begun": {"test": name, "case": case, "model": "Net"}})
+            if name == payload["fatal"] and case == 1:
+                os.kill(os.getpid(), signal.SIGSEGV)
+            report({"row": {"test": name, "case": case, "status": "recorded", "model": "Net"}})
+        report({"ended": name})

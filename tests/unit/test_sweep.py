@@ -1,0 +1,70 @@
+"""The sweep over upstream's tests: what it draws, what a dead worker costs, and what counts as whole."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from qnndbg.recording.store import Recording
+from tests.sweep.rows import Row, read_csv, write_csv
+from tests.sweep.sweep import chosen, sweep
+from tests.sweep.table import summary, table
+
+NAMES = [f"float/{letter}" for letter in "abcdefghij"]
+
+
+def test_a_seed_draws_the_same_tests_whatever_the_limit() -> None:
+    drawn = chosen(NAMES, select="", limit=0, seed=7)
+    assert sorted(drawn) == NAMES
+    assert chosen(NAMES, select="", limit=4, seed=7) == drawn[:4]
+    assert chosen(NAMES, select="", limit=0, seed=8) != drawn
+    assert chosen(NAMES, select="/[ab]$", limit=0, seed=7) in (["float/a", "float/b"], ["float/b", "float/a"])
+
+
+def test_a_worker_that_dies_costs_the_lowering_that_it_was_at(tmp_path: Path) -> None:
+    shown: list[Row] = []
+    task = {"keep": str(tmp_path), "fatal": "b"}
+    ended = [*sweep(task, ["a", "b", "c"], shown.append, job="tests.unit.sweep_jobs:work")]
+    assert [(row.test, row.case, row.status) for row in shown] == [
+        (test, case, "crashed" if (test, case) == ("b", 1) else "recorded")
+        for test in "abc"
+        for case in range(3)
+    ]
+    assert "SIGSEGV in step 'lowering 1'" in shown[4].why
+    assert [[row.test for row in rows] for rows in ended] == [["a"] * 3, [*"bbbccc"]]
+
+
+def test_rows_survive_the_csv(tmp_path: Path) -> None:
+    file = tmp_path / "rows.csv"
+    assert read_csv(file) == []
+    rows = [
+        Row(test="float/a", status="skipped", why='says "no", twice\nor so'),
+        Row(test="float/b", case=3, status="recorded", compared=2, total=2, accounted=True, seconds=1.5),
+    ]
+    write_csv(file, rows)
+    assert read_csv(file) == rows
+
+
+def test_the_summary_adds_up() -> None:
+    common = {"status": "recorded", "compared": 3, "total": 5, "verdict": "clean"}
+    rows = [
+        Row(**common, test="a", accounted=True, reasons="1× not dumped; 1× scratch", peer="works"),  # type: ignore[arg-type]
+        Row(**common, test="a", case=1, reasons="2× not dumped", peer="IndexError: of"),  # type: ignore[arg-type]
+        Row(test="b", status="skipped", why="upstream says so"),
+    ]
+    assert summary(rows).splitlines() == [
+        "2 tests, 3 rows: 2 recorded, 1 skipped",
+        "recorded: 2, every QNN tensor accounted for in 1",
+        "tensors: 6 of 10 compared",
+        "        3 × not dumped",
+        "        1 × scratch",
+        "verdicts: 2 clean",
+        "ExecuTorch's own debugger: 1 works, 1 IndexError",
+    ]
+    assert "3/5 UNACCOUNTED" in table(rows, peer=True).splitlines()[2]
+
+
+@pytest.fixture
+def recording(tmp_path: Path) -> Recording:
+    raise NotImplementedError

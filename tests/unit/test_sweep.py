@@ -5,11 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
-from qnndbg.recording.store import Recording
-from tests.sweep.rows import Row, read_csv, write_csv
+from qnndbg.recording.store import Recording, open_recording
+from tests.sweep.rows import Row, accounted, read_csv, row_with_recording, write_csv
 from tests.sweep.sweep import chosen, sweep
 from tests.sweep.table import summary, table
+from tests.unit.recordings import Maker, Tensor, node, raw, real
 
 NAMES = [f"float/{letter}" for letter in "abcdefghij"]
 
@@ -65,6 +67,46 @@ def test_the_summary_adds_up() -> None:
     assert "3/5 UNACCOUNTED" in table(rows, peer=True).splitlines()[2]
 
 
-@pytest.fixture
-def recording(tmp_path: Path) -> Recording:
-    raise NotImplementedError
+def recorded(folder: Path, *, problem: str) -> Recording:
+    """Of two computed tensors, one of which the CPU could not evaluate, and a weight."""
+    maker = Maker(folder)
+    same = raw(12, 14, 255)
+    maker.partition(
+        0,
+        [
+            Tensor(name="relu", made_by=node("relu"), htp=raw(12, 14, 250), reference=real(1, 2, 122.5)),
+            Tensor(name="abs", made_by=node("abs"), htp=same),
+            Tensor(name="weight", op="", kind="static"),
+        ],
+    )
+    maker.writer.comparison(maker.compared({"abs": problem} if problem else {}))
+    return open_recording(folder)
+
+
+def test_a_row_says_what_the_recording_says(tmp_path: Path) -> None:
+    row = Row(test="float/a", status="upstream failed", model="Net", why="AssertionError: 2 != 1")
+    recording = recorded(tmp_path, problem="it is beyond it")
+    assert row_with_recording(row, recording) == replace(
+        row,
+        status="recorded",
+        precision="8a8w",
+        compared=1,
+        total=2,
+        accounted=True,
+        worst="",
+        verdict="incomplete",
+        reasons="1× the CPU could not evaluate it: it is beyond it",
+    )
+
+
+@pytest.mark.parametrize("lost", ["layer", "reason", "count"])
+def test_a_tensor_that_is_left_out_in_silence_is_noticed(tmp_path: Path, lost: str) -> None:
+    recording = recorded(tmp_path, problem="" if lost == "reason" else "it is beyond it")
+    whole = recording.comparison()
+    assert whole is not None
+    coverage = whole.coverage
+    if lost == "layer":
+        whole = replace(whole, layers=whole.layers[1:])
+    if lost == "count":
+        whole = replace(whole, coverage=replace(coverage, total=1, compared=1, reasons={}))
+    assert not accounted(recording, whole)

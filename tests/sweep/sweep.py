@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import random
 import re
+import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -64,7 +65,8 @@ def sweep(
         except WorkerCrashedError as error:
             if worker.at is None:
                 raise  # it never came to a test
-            found(replace(worker.at, why=error.fact))
+            late = time.monotonic() - worker.since >= task["limit"]
+            found(replace(worker.at, why=f"took longer than {task['limit']:g} s" if late else error.fact))
             first = worker.at.case + 1
         yield [row for row in rows if row.test not in waiting]
         rows[:] = [row for row in rows if row.test in waiting]
@@ -78,11 +80,14 @@ class _Worker:
         """Tests that did not end yet; those that do are taken out."""
         self.at: Row | None = None
         """The lowering at work, as it is if the worker dies."""
+        self.since = 0.0
+        """When it began, on the monotonic clock."""
         self._found = found
 
     def event(self, event: dict[str, object]) -> None:
         """What the worker reports."""
         if "begun" in event:
+            self.since = time.monotonic()
             self.at = msgspec.convert({**_mapping(event["begun"]), "status": "crashed"}, Row)
         elif "row" in event:
             self._found(msgspec.convert(event["row"], Row))

@@ -26,15 +26,16 @@ def test_a_seed_draws_the_same_tests_whatever_the_limit() -> None:
 
 def test_a_worker_that_dies_costs_the_lowering_that_it_was_at(tmp_path: Path) -> None:
     shown: list[Row] = []
-    task = {"keep": str(tmp_path), "fatal": "b"}
+    task = {"keep": str(tmp_path), "fatal": "b", "endless": "c", "limit": 0.2}
     ended = [*sweep(task, ["a", "b", "c"], shown.append, job="tests.unit.sweep_jobs:work")]
     assert [(row.test, row.case, row.status) for row in shown] == [
-        (test, case, "crashed" if (test, case) == ("b", 1) else "recorded")
+        (test, case, "crashed" if (test, case) in {("b", 1), ("c", 2)} else "recorded")
         for test in "abc"
         for case in range(3)
     ]
     assert "SIGSEGV in step 'lowering 1'" in shown[4].why
-    assert [[row.test for row in rows] for rows in ended] == [["a"] * 3, [*"bbbccc"]]
+    assert shown[8].why == "took longer than 0.2 s"
+    assert [[row.test for row in rows] for rows in ended] == [[*"aaa"], [*"bbb"], [*"ccc"]]
 
 
 def test_rows_survive_the_csv(tmp_path: Path) -> None:

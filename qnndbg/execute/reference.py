@@ -124,7 +124,8 @@ class _Evaluator:
             self._note(node, [None] * len(node.outputs) if node.multiple else None)
 
     def _note(self, node: Node, value: Any) -> None:
-        if node.multiple:
+        # A pass that drops an op's second output may leave it described as an op of one.
+        if node.multiple or isinstance(value, (list, tuple)):
             items = value if isinstance(value, (list, tuple)) else [value]
             self.env[node.name] = [self._keep(node, i, item) for i, item in enumerate(items)]
         elif (kept := self._keep(node, 0, value)) is not None:

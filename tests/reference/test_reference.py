@@ -181,6 +181,15 @@ def test_every_value_of_the_walk_is_given(store: Store) -> None:
         same([values[key]], [value])
 
 
+def test_an_op_that_is_described_with_one_output_gives_all_that_it_has(store: Store) -> None:
+    graph = store.snapshot(torch.export.export(Calls(lambda x: x.min(dim=1).values), (X,), strict=True))
+    one = [replace(n, multiple=False, outputs=n.outputs[:1]) if n.multiple else n for n in graph.nodes]
+    assert one != [*graph.nodes]
+    walk = store.evaluate(replace(graph, nodes=tuple(one)), (X,))
+    same(walk.results, [X.min(dim=1).values])
+    same([walk.values["min_1", 0]], [X.min(dim=1).values])
+
+
 @pytest.mark.parametrize("dims", [(), (0,), (1, 0)])
 def test_constants_of_any_shape_and_dtype_are_loaded(store: Store, dims: tuple[int, ...]) -> None:
     for dtype in (torch.bfloat16, torch.bool, torch.int64, torch.float16):

@@ -20,7 +20,7 @@ def soc_of(lowering: Lowering) -> str:
 
 
 def precision_of(lowering: Lowering) -> str:
-    """What most activations and weights have: ``fp16``, ``8a8w``, ``16a4w`` ...; read off the edge graph."""
+    """What most activations and weights have: ``fp16``, ``16a4w``, ``8a`` ...; read off the edge graph."""
     activations: Counter[int] = Counter()
     weights: Counter[int] = Counter()
     for program in lowering.edge_programs.values():
@@ -36,12 +36,12 @@ def precision_of(lowering: Lowering) -> str:
     )
     if not weights and not activations:
         return "fp16" if half else "float"
-    activation = "fp16a" if half else f"{_most(activations)}a"
-    return f"{activation}{_most(weights)}w"
+    return ("fp16a" if half else _most(activations, "a")) + _most(weights, "w")
 
 
-def _most(counter: Counter[int]) -> int:
-    return counter.most_common(1)[0][0] if counter else 0
+def _most(counter: Counter[int], letter: str) -> str:
+    """Nothing where there are none, as a model of plain arithmetic has no weights."""
+    return f"{counter.most_common(1)[0][0]}{letter}" if counter else ""
 
 
 def _bits(attrs: Any) -> int:

@@ -18,7 +18,7 @@ from typing import Any, Literal
 import torch
 
 from qnndbg.execute.encoding import dequantise, fake_quantise
-from qnndbg.execute.operators import find_operator, mutates
+from qnndbg.execute.operators import find_operator, may_be_random, mutates
 from qnndbg.model.graph import Arg, Atom, Graph, Node, QuantParams, Ref, Seq, Slice, TensorRef
 
 Meaning = Literal["quantised", "float"]
@@ -164,7 +164,10 @@ class _Evaluator:
         function = find_operator(node.target)
         if function is None:
             raise MissingError(f"{node.target} is not in a known operator namespace")
-        return function(*args, **{key: self._arg(arg, node) for key, arg in node.kwargs.items()})
+        kwargs = {key: self._arg(arg, node) for key, arg in node.kwargs.items()}
+        if may_be_random(node.target) and not mutates(node.target):
+            _refuse_random(function, args, kwargs)
+        return function(*args, **kwargs)
 
     def _quantise(self, node: Node, args: Sequence[Any]) -> Any:
         if self.meaning == "float":
@@ -252,6 +255,14 @@ class _Evaluator:
                     self.walk.state[output.target] = value
             else:
                 self.walk.results.append(value)
+
+
+def _refuse_random(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+    """Two draws of one op are two values, neither of which is a reference for the other."""
+    draws = [torch.utils._pytree.tree_leaves(function(*args, **kwargs)) for _ in range(2)]
+    tensors = [(a, b) for a, b in zip(*draws, strict=True) if isinstance(a, torch.Tensor)]
+    if not all(torch.equal(a.nan_to_num(), b.nan_to_num()) for a, b in tensors):
+        raise MissingError("it draws random numbers, which are others each time")
 
 
 def _encodings_of_picked_outputs(graph: Graph) -> Mapping[tuple[str, int], QuantParams]:

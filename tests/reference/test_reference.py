@@ -190,6 +190,18 @@ def test_an_op_that_is_described_with_one_output_gives_all_that_it_has(store: St
     same([walk.values["min_1", 0]], [X.min(dim=1).values])
 
 
+@pytest.mark.parametrize("dropout", [0.0, 0.5])
+def test_attention_is_evaluated_unless_it_drops_at_random(store: Store, dropout: float) -> None:
+    def attend(x: torch.Tensor) -> torch.Tensor:
+        return functional.scaled_dot_product_attention(x, x, x, dropout_p=dropout)
+
+    walk = store.evaluate(store.snapshot(torch.export.export(Calls(attend), (X,), strict=True)), (X,))
+    if dropout:
+        assert list(walk.problems.values()) == ["it draws random numbers, which are others each time"]
+    else:
+        same(walk.results, [attend(X)])
+
+
 @pytest.mark.parametrize("dims", [(), (0,), (1, 0)])
 def test_constants_of_any_shape_and_dtype_are_loaded(store: Store, dims: tuple[int, ...]) -> None:
     for dtype in (torch.bfloat16, torch.bool, torch.int64, torch.float16):

@@ -25,6 +25,7 @@ def options(args: list[str]) -> argparse.Namespace:
     add("--csv", type=Path, metavar="FILE", help="write the rows there; tests that it has are not run again")
     add("--keep", type=Path, metavar="DIR", help="keep each recording as DIR/float/abs.0.qnndbg")
     add("--peer", action="store_true", help="ask ExecuTorch's own debugger too")
+    add("--apart", action="store_true", help="measure each lowering in a fresh process, which is slower")
     return parser.parse_args(args)
 
 
@@ -50,6 +51,7 @@ def run(asked: argparse.Namespace, keep: Path) -> list[Row]:
         "most": asked.cases,
         "limit": asked.timeout,
         "peer": asked.peer,
+        "apart": asked.apart,
     }
 
     def show(row: Row) -> None:

@@ -38,6 +38,7 @@ class Task(Struct, frozen=True, kw_only=True):
     limit: float
     """Seconds for one lowering and its measurements."""
     peer: bool
+    apart: bool
     first: int = 0
     """The lowering of the first test to go on with."""
 
@@ -70,7 +71,16 @@ def _run(tests: ModuleType, name: str, task: Task, first: int, report: Report) -
     random.seed(task.seed)
     np.random.seed(task.seed)
     torch.manual_seed(task.seed)
-    seam = Seam(name, Path(task.keep), first, task.most, task.peer, begun, done)
+    seam = Seam(
+        test=name,
+        keep=Path(task.keep),
+        first=first,
+        most=task.most,
+        peer=task.peer,
+        apart=task.apart,
+        begun=begun,
+        done=done,
+    )
     result = unittest.TestResult()
     with seam.installed(tests):
         unittest.TestSuite([upstream.upstream_test(tests, name)]).run(result)

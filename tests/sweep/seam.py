@@ -8,7 +8,8 @@ recording block, which opens where the quantiser begins and closes when the prog
 inputs, quantiser settings, compile specs and assertions are all upstream's.
 
 The worker process is expendable, so the measurements are made in it as well. In a process of their own,
-as a recording block starts one, they would spend two thirds of the time on importing torch.
+as a recording block starts one (``--apart``), they would spend two thirds of the time on importing torch.
+Memory that the HTP does not initialise may then hold what the lowering left there.
 
 One block holds one lowering. A block around a whole test would not do: a lowering that fails within a
 subtest would leak into the next one, and a native crash would cost them all.
@@ -78,6 +79,8 @@ class Seam:
     """How many lowerings are recorded; 0 for all."""
     peer: bool
     """Keep an ETRecord beside each recording."""
+    apart: bool
+    """Measure in a process of its own."""
     begun: Callable[[int, str], None]
     """Called before each lowering, with its number and model."""
     done: Callable[[Row], None]
@@ -98,7 +101,8 @@ class Seam:
             put(case, TRAINER, self._training)
             put(case, "lower_module_and_test_output", self._lowering)
             put(case, "verify_output", lambda _original: self._verified)
-            put(live, "run_job", lambda _original: _measured_here)
+            if not self.apart:
+                put(live, "run_job", lambda _original: _measured_here)
             if self.peer:
                 put(importlib.import_module(case.__module__), LOWER, _with_etrecord)
             try:
@@ -191,7 +195,7 @@ class Seam:
         self.number += 1
         said = "" if error is None else first_line(error)
         try:
-            _leave(block, None if isinstance(error, AssertionError) else error)
+            _leave(block, None if _asserted_by_test(error) else error)
         except QnndbgError as broken:
             said, status = f"{type(broken).__name__}: {broken.fact}", "qnndbg failed"
         else:
@@ -214,6 +218,14 @@ class Seam:
             block, self.block = self.block, None
             _leave(block, _UnusedError())
             shutil.rmtree(block.place, ignore_errors=True)
+
+
+def _asserted_by_test(error: BaseException | None) -> bool:
+    """Whether it is an assertion of unittest's, not one within the lowering."""
+    trace = error.__traceback__ if isinstance(error, AssertionError) else None
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    return trace is not None and "__unittest" in trace.tb_frame.f_globals
 
 
 def _measured_here(_function: str, payload: Mapping[str, object], *, log: Path) -> object:

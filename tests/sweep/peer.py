@@ -78,11 +78,13 @@ def _answer(place: Path) -> dict[str, object]:
         gaps = inspector.calculate_numeric_gap(
             distance=QcomSQNRComparator(edge_ep=edge), reference_graph=REFERENCE_GRAPH
         )
+    if gaps.empty:
+        return {"peer": "nothing compared"}
     numbers = [math.nan if gap[0] is None else float(gap[0]) for gap in gaps["gap"]]
     found = [(gap, _name(ops)) for gap, ops in zip(numbers, gaps["aot_ops"], strict=True)]
     worst = min(((gap, op) for gap, op in found if not math.isnan(gap)), default=None)
     return {
-        "peer": "works" if found else "nothing compared",
+        "peer": "works",
         "peer_compared": len(found),
         "peer_worst": "" if worst is None else f"{worst[1]} {worst[0]:.1f} dB",
     }

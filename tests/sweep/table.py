@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
@@ -52,7 +53,7 @@ def summary(rows: Sequence[Row]) -> str:
     recorded = [row for row in rows if row.status == "recorded"]
     reasons: Counter[str] = Counter()
     for row in recorded:
-        for part in filter(None, row.reasons.split("; ")):
+        for part in filter(None, re.split(r"; (?=\d+× )", row.reasons)):
             number, _, reason = part.partition("× ")
             reasons[reason] += int(number)
     lines = [

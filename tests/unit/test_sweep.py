@@ -52,7 +52,7 @@ def test_rows_survive_the_csv(tmp_path: Path) -> None:
 def test_the_summary_adds_up() -> None:
     common = {"status": "recorded", "compared": 3, "total": 5, "verdict": "clean"}
     rows = [
-        Row(**common, test="a", accounted=True, reasons="1× not dumped; 1× scratch", peer="works"),  # type: ignore[arg-type]
+        Row(**common, test="a", accounted=True, reasons="1× not dumped; 1× made; inside", peer="works"),  # type: ignore[arg-type]
         Row(**common, test="a", case=1, reasons="2× not dumped", peer="IndexError: of"),  # type: ignore[arg-type]
         Row(test="b", status="skipped", why="upstream says so"),
     ]
@@ -61,7 +61,7 @@ def test_the_summary_adds_up() -> None:
         "recorded: 2, every QNN tensor accounted for in 1",
         "tensors: 6 of 10 compared",
         "        3 × not dumped",
-        "        1 × scratch",
+        "        1 × made; inside",
         "verdicts: 2 clean",
         "ExecuTorch's own debugger: 1 works, 1 IndexError",
     ]

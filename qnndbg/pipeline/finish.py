@@ -16,6 +16,7 @@ from qnndbg.capture.tensors import array_from_tensor
 from qnndbg.model.recording import Failure, Input, Method
 from qnndbg.pipeline.calls import contiguous, first_line, flatten
 from qnndbg.pipeline.jobs import MEASURES, Lowered, Samples
+from qnndbg.recording.store import Recording, open_recording
 from qnndbg.recording.writer import Writer
 
 Inputs = tuple[object, ...]
@@ -57,7 +58,7 @@ def finish(
     notes = [note for method in lowering.edge_programs if (note := _tap(session, lowering, writer, method))]
     if lowering.shares_weights:
         notes.append("methods share weights, which the HTP emulator cannot execute: there is no rung htp")
-    writer.add_notes(*notes)
+    writer.add_notes(*notes, *_unset_states(open_recording(writer.folder)))
     writer.update_manifest(
         methods=tuple(_with_delegation(lowering, method) for method in methods_of(lowering.emitted)),
         precision=manifest.precision or precision_of(lowering),
@@ -105,6 +106,17 @@ def _tap(session: Session, lowering: Lowering, writer: Writer, method: str) -> s
             f"no layer of {method} could be compared: building it with the dump failed: {first_line(error)}"
         )
     return ""
+
+
+def _unset_states(recording: Recording) -> list[str]:
+    """A note on each state that a partition holds: the program has no start value of it (1.5.1)."""
+    return [
+        f"the HTP starts the state {node.name} of {graph.method} from memory that nothing sets, the CPU "
+        "from the module's buffer: their first values differ"
+        for graph in recording.qnn
+        for node in recording.graph(graph.graph).nodes
+        if node.role == "state"
+    ]
 
 
 def _with_delegation(lowering: Lowering, method: Method) -> Method:

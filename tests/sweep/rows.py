@@ -16,6 +16,8 @@ from qnndbg.model.recording import Manifest
 from qnndbg.model.result import Comparison, ErrorMetrics, LayerResult
 from qnndbg.recording.store import Recording
 
+LOG = "worker.log"
+"""In the folder of all recordings: what upstream, ExecuTorch and QNN print."""
 ETRECORD = ".etrecord"
 """Suffix of what ExecuTorch's own debugger reads, beside the recording."""
 

@@ -33,11 +33,12 @@ from unittest import mock
 
 import qnndbg
 from qnndbg.errors import QnndbgError, WorkerFailedError
+from qnndbg.execute.native_log import qnn_complaint
 from qnndbg.pipeline import live
 from qnndbg.pipeline.descriptors import redirected
 from qnndbg.pipeline.work import work
 from qnndbg.recording.place import with_suffix
-from tests.sweep.rows import ETRECORD, Row, first_line, row_with_recording
+from tests.sweep.rows import ETRECORD, LOG, Row, first_line, row_with_recording
 
 QUANTIZERS = ("get_qdq_module", "get_prepared_qat_module")
 TRAINER = "get_converted_sgd_trained_module"
@@ -60,6 +61,8 @@ class _Block:
     place: Path
     model: str
     start: float
+    logged: int
+    """Size of the log when it began."""
     quantized: object = None
     """The module that the quantiser made in it."""
     peer: str = ""
@@ -177,7 +180,7 @@ class Seam:
         place.parent.mkdir(parents=True, exist_ok=True)
         start = time.perf_counter()
         context = qnndbg.record(place, force=True)
-        self.block = _Block(context, context.__enter__(), place, model, start)
+        self.block = _Block(context, context.__enter__(), place, model, start, _size(self.keep / LOG))
         return self.block
 
     @contextlib.contextmanager
@@ -193,7 +196,7 @@ class Seam:
         assert self.block is not None
         block, self.block, number = self.block, None, self.number
         self.number += 1
-        said = "" if error is None else first_line(error)
+        said = "" if error is None else self._said(error, block)
         try:
             _leave(block, None if _asserted_by_test(error) else error)
         except QnndbgError as broken:
@@ -212,12 +215,20 @@ class Seam:
         )
         self.done(row_with_recording(row, block.rec.recordings[0]) if block.rec.recordings else row)
 
+    def _said(self, error: BaseException, block: _Block) -> str:
+        complaint = "" if _asserted_by_test(error) else qnn_complaint(self.keep / LOG, block.logged)
+        return first_line(error) + (f"; QNN says: {complaint}" if complaint else "")
+
     def _drop(self) -> None:
         """Forget a block whose module was never lowered."""
         if self.block is not None:
             block, self.block = self.block, None
             _leave(block, _UnusedError())
             shutil.rmtree(block.place, ignore_errors=True)
+
+
+def _size(log: Path) -> int:
+    return log.stat().st_size if log.exists() else 0
 
 
 def _asserted_by_test(error: BaseException | None) -> bool:

@@ -18,11 +18,10 @@ from msgspec.structs import replace
 
 from qnndbg.errors import WorkerCrashedError
 from qnndbg.execute.worker import run_job
-from tests.sweep.rows import Row
+from tests.sweep.rows import LOG, Row
 
 RECYCLED = 12
 """Tests that one worker runs; with about two lowerings each it leaks less than 100 MB."""
-LOG = "worker.log"
 JOB = "tests.sweep.job:work"
 
 

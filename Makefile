@@ -77,6 +77,10 @@ bench: $(STAMP) ## Time recordings, what capturing costs, the start of the viewe
 	$(BIN)/python -m benchmarks.diff_cost
 	$(BIN)/python -m benchmarks.capture_cost
 
+.PHONY: sweep
+sweep: $(STAMP) ## Record the op tests that ExecuTorch brings along; options in SWEEP="--limit 20"
+	$(BIN)/python -m tests.sweep $(SWEEP)
+
 .PHONY: clean
 clean: ## Remove what the other targets made, except .venv
 	rm -rf .demo build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache

@@ -23,7 +23,7 @@ def soc_of(lowering: Lowering) -> str:
 
 
 def precision_of(programs: Iterable[ExportedProgram], options: Any) -> str:
-    """What most activations and weights have: ``fp16``, ``8a8w``, ``16a4w`` ...
+    """What most activations and weights have: ``fp16``, ``16a4w``, ``8a`` ...
 
     Args:
         programs: of the edge dialect with their encodings, or of ATen with quantise and dequantise ops.
@@ -44,12 +44,12 @@ def precision_of(programs: Iterable[ExportedProgram], options: Any) -> str:
     )
     if not weights and not activations:
         return "fp16" if half else "float"
-    activation = "fp16a" if half else f"{_most(activations)}a"
-    return f"{activation}{_most(weights)}w"
+    return ("fp16a" if half else _most(activations, "a")) + _most(weights, "w")
 
 
-def _most(counter: Counter[int]) -> int:
-    return counter.most_common(1)[0][0] if counter else 0
+def _most(counter: Counter[int], letter: str) -> str:
+    """Nothing where there are none, as a model of plain arithmetic has no weights."""
+    return f"{counter.most_common(1)[0][0]}{letter}" if counter else ""
 
 
 def _bits(attrs: Any) -> int:

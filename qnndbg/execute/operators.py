@@ -74,3 +74,9 @@ def mutates(target: str) -> bool:
     """Whether an operator writes into its inputs."""
     found = find_operator(target)
     return isinstance(found, torch._ops.OpOverload) and bool(found._schema.is_mutable)
+
+
+def may_be_random(target: str) -> bool:
+    """Whether an operator may draw random numbers; attention with a dropout of zero is one that does not."""
+    found = find_operator(target)
+    return isinstance(found, torch._ops.OpOverload) and torch.Tag.nondeterministic_seeded in found.tags

@@ -18,7 +18,7 @@ from typing import Any, Literal
 import torch
 
 from qnndbg.execute.encoding import dequantise, fake_quantise
-from qnndbg.execute.operators import find_operator, mutates
+from qnndbg.execute.operators import find_operator, may_be_random, mutates
 from qnndbg.model.graph import Arg, Atom, Graph, Node, QuantParams, Ref, Seq, Slice, TensorRef
 
 Meaning = Literal["quantised", "float"]
@@ -141,7 +141,8 @@ class _Evaluator:
             self._note(node, [None] * len(node.outputs) if node.multiple else None)
 
     def _note(self, node: Node, value: Any) -> None:
-        if node.multiple:
+        # A pass that drops an op's second output may leave it described as an op of one.
+        if node.multiple or isinstance(value, (list, tuple)):
             items = value if isinstance(value, (list, tuple)) else [value]
             self.env[node.name] = [self._keep(node, i, item) for i, item in enumerate(items)]
         elif (kept := self._keep(node, 0, value)) is not None:
@@ -180,7 +181,10 @@ class _Evaluator:
         function = find_operator(node.target)
         if function is None:
             raise MissingError(f"{node.target} is not in a known operator namespace")
-        return function(*args, **{key: self._arg(arg, node) for key, arg in node.kwargs.items()})
+        kwargs = {key: self._arg(arg, node) for key, arg in node.kwargs.items()}
+        if may_be_random(node.target) and not mutates(node.target):
+            _refuse_random(function, args, kwargs)
+        return function(*args, **kwargs)
 
     def _quantise(self, node: Node, args: Sequence[Any]) -> Any:
         if self.meaning == "float":
@@ -276,6 +280,14 @@ def _canonical(value: torch.Tensor) -> torch.Tensor:
     a convolution takes it for channels_last.
     """
     return value.clone(memory_format=torch.contiguous_format)
+
+
+def _refuse_random(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+    """Two draws of one op are two values, neither of which is a reference for the other."""
+    draws = [torch.utils._pytree.tree_leaves(function(*args, **kwargs)) for _ in range(2)]
+    tensors = [(a, b) for a, b in zip(*draws, strict=True) if isinstance(a, torch.Tensor)]
+    if not all(torch.equal(a.nan_to_num(), b.nan_to_num()) for a, b in tensors):
+        raise MissingError("it draws random numbers, which are others each time")
 
 
 def _encodings_of_picked_outputs(graph: Graph) -> Mapping[tuple[str, int], QuantParams]:

@@ -235,7 +235,7 @@ class Run(Struct, frozen=True, kw_only=True, omit_defaults=True):
     values: tuple[Value, ...] = ()
     """Intermediate values, where the runner gives them."""
     problems: dict[str, str] = {}
-    """Node to the reason why it could not be evaluated."""
+    """Node to the reason why it could not be evaluated; of a dump, why it is of no use."""
 
     @property
     def id(self) -> str:

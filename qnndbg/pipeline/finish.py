@@ -17,6 +17,7 @@ from qnndbg.pipeline.calls import first_line
 from qnndbg.pipeline.failures import failed_pass
 from qnndbg.pipeline.jobs import MEASURES, Lowered, Samples
 from qnndbg.pipeline.known import Inputs, stored_inputs
+from qnndbg.recording.store import Recording, open_recording
 from qnndbg.recording.writer import Writer
 
 
@@ -64,7 +65,7 @@ def finish(
             f"ExecuTorch refused the program behind delegation, so that the lowering raised: "
             f"{lowering.rejected}; what is compared is that program all the same"
         )
-    writer.add_notes(*notes)
+    writer.add_notes(*notes, *_unset_states(open_recording(writer.folder)))
     writer.update_manifest(
         methods=tuple(_with_delegation(lowering, method) for method in methods_of(lowering.emitted)),
         # The target's own name for it, else as the whole edge program says more than the first look did.
@@ -96,6 +97,17 @@ def _shape_notes(lowering: Lowering) -> list[str]:
         "the CPU; all was compared in the shape of the recorded inputs"
         for method, program in lowering.edge_programs.items()
         if (axes := free_axes(program))
+    ]
+
+
+def _unset_states(recording: Recording) -> list[str]:
+    """A note on each state that a partition holds: the program has no start value of it (1.5.1)."""
+    return [
+        f"the HTP starts the state {node.name} of {graph.method} from memory that nothing sets, the CPU "
+        "from the module's buffer: their first values differ"
+        for graph in recording.qnn
+        for node in recording.graph(graph.graph).nodes
+        if node.role == "state"
     ]
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from msgspec.structs import replace
 
 from qnndbg.analyze.rules.method import REPEAT
 from qnndbg.capture.tensors import array_from_tensor
@@ -15,7 +16,7 @@ from qnndbg.errors import QnndbgError
 from qnndbg.execute import htp
 from qnndbg.execute.etdump import NotDumpedError, Tap
 from qnndbg.model.graph import TensorRef
-from qnndbg.model.recording import Accuracy, QnnGraph, Run, Value
+from qnndbg.model.recording import Accuracy, QnnGraph, QnnTensor, Run, Value
 from qnndbg.pipeline.calls import count_correct
 from qnndbg.pipeline.finish import tapped_name
 from qnndbg.pipeline.jobs import Samples, Task
@@ -102,12 +103,17 @@ def _execute_tapped(recording: Recording, writer: Writer, method: str, sample: i
         writer.add_notes(f"{error.fact}; {error.hint}")
         return
     graphs = tuple(g for g in recording.qnn if g.method == method)
+    assigned = _assigned(taps, graphs)
+    cut = _cut_short(assigned, graphs)
     values = tuple(
         Value(name=name, partition=partition, tensor=writer.tensor(array))
-        for partition, name, array in _assigned(taps, graphs)
+        for partition, name, array in assigned
+        if (partition, name) not in cut
     )
+    problems = {tensor.node or tensor.name: problem for tensor, problem in cut.values()}
     results = _aligned([_stored(writer, o) for o in outputs], recording, method)
-    writer.run(Run(runner="htp-tapped", method=method, sample=sample, results=results, values=values))
+    run = Run(runner="htp-tapped", method=method, sample=sample, results=results)
+    writer.run(replace(run, values=values, problems=problems))
 
 
 def _aligned(
@@ -148,6 +154,7 @@ def _room(recording: Recording, method: str) -> tuple[int, int]:
 
 
 def _bytes(dtype: str) -> int:
+    """Bytes of an element, and an upper bound for a dtype that is not known."""
     return QNN_BYTES.get(dtype.rpartition("_")[2], 8)
 
 
@@ -159,6 +166,19 @@ def _assigned(taps: list[Tap], graphs: tuple[QnnGraph, ...]) -> list[tuple[int, 
         calls.setdefault(call, set()).add(name)
     partition = {call: max(names, key=lambda p: (len(names[p] & seen), -p)) for call, seen in calls.items()}
     return [(partition[call], name, array) for call, name, array in taps]
+
+
+def _cut_short(
+    taps: list[tuple[int, str, Any]], graphs: tuple[QnnGraph, ...]
+) -> dict[tuple[int, str], tuple[QnnTensor, str]]:
+    """Taps that hold the first bytes of their tensor only: ExecuTorch dumps int64 as bytes (1.5.1)."""
+    tensors = {(g.partition, t.name): t for g in graphs for t in g.tensors}
+    found = {}
+    for partition, name, array in taps:
+        tensor = tensors.get((partition, name))
+        if tensor is not None and array.dtype.itemsize < QNN_BYTES.get(tensor.dtype.rpartition("_")[2], 0):
+            found[partition, name] = tensor, f"dumped as {array.dtype}, which cuts off most of {tensor.dtype}"
+    return found
 
 
 def _note_accuracy(recording: Recording, writer: Writer, samples: Samples) -> None:

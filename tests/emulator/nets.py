@@ -33,6 +33,16 @@ def topk() -> Made:
     return _seeded(TopK, 2, 8)
 
 
+class Least(nn.Module):
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        return tuple(torch.min(x, dim=1))
+
+
+def least() -> Made:
+    """Two outputs of one op, of which a pass makes two ops and leaves the first described as it was."""
+    return _seeded(Least, 4, 10)
+
+
 class Split(nn.Module):
     def __init__(self) -> None:
         super().__init__()

@@ -268,6 +268,11 @@ def test_state_is_read_and_written(recorded: Recorded) -> None:
         ("output", ""),
     ]
     assert share(recording) == 1.0
+    (note,) = recording.manifest.notes
+    assert note.startswith("the HTP starts the state b_hidden of forward from memory that nothing sets")
+    stored = (recording.folder / "programs/htp.pte").read_bytes()
+    assert torch.full((4,), 0.5).numpy().tobytes() not in stored  # nor in half floats
+    assert torch.full((4,), 0.5).half().numpy().tobytes() not in stored
 
 
 def test_half_floats_at_the_border_cannot_be_dumped_and_the_rest_is_there(recorded: Recorded) -> None:

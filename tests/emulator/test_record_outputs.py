@@ -111,6 +111,30 @@ def test_indices_of_topk_are_dumped_right_and_handed_out_wrong(precision: str, r
     assert rung.against_eager.mismatched > 0
 
 
+def test_a_dump_that_is_cut_short_is_not_compared(recorded: Recorded) -> None:
+    """Of an int64 tensor the backend dumps the first bytes only; the result itself is right."""
+    recording = recorded("least", "8a8w")
+    right = results(recording, "eager")[1]
+    assert torch.equal(results(recording, "htp-tapped")[1], right)
+    (cut,) = (t for graph in recording.qnn for t in graph.tensors if t.dtype == "INT_64")
+    run = recording.runs["htp-tapped"]
+    assert run.problems == {cut.node: "dumped as uint8, which cuts off most of INT_64"}
+    assert cut.name not in {value.name for value in run.values}
+    (layer,) = (layer for layer in layers(recording) if layer.tensor == cut.name)
+    assert layer.reason
+    comparison = recording.comparison()
+    assert comparison is not None
+    assert comparison.verdict.kind == "clean"
+
+
+def test_an_op_that_lost_its_second_output_is_compared(recorded: Recorded) -> None:
+    (layer,) = (layer for layer in layers(recorded("least", "8a8w")) if layer.op == "aten.min.dim")
+    assert layer.reason == ""
+    assert layer.local is not None
+    assert layer.local.max_lsb is not None
+    assert layer.local.max_lsb <= LOCAL_LSB
+
+
 def test_three_outputs_of_split_are_paired_each_with_its_own(recorded: Recorded) -> None:
     recording = recorded("split", "8a8w")
     parts = [layer for layer in layers(recording) if layer.op == "aten.split_with_sizes_copy.default"]

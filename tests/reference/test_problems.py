@@ -60,6 +60,7 @@ def deep() -> Arg:
 
 BAD: dict[str, tuple[Node, str]] = {
     "unknown namespace": (call("bad", "os.system", "true"), "os.system is not in a known operator namespace"),
+    "random numbers": (call("bad", "aten.rand_like.default", Ref("x")), "it draws random numbers"),
     "unknown operator": (call("bad", "aten.nothing.default", Ref("x")), "not in a known operator namespace"),
     "unknown quantise operator": (
         call("bad", "evil.quantize_this.default", Ref("x")),

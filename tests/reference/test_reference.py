@@ -181,6 +181,27 @@ def test_every_value_of_the_walk_is_given(store: Store) -> None:
         same([values[key]], [value])
 
 
+def test_an_op_that_is_described_with_one_output_gives_all_that_it_has(store: Store) -> None:
+    graph = store.snapshot(torch.export.export(Calls(lambda x: x.min(dim=1).values), (X,), strict=True))
+    one = [replace(n, multiple=False, outputs=n.outputs[:1]) if n.multiple else n for n in graph.nodes]
+    assert one != [*graph.nodes]
+    walk = store.evaluate(replace(graph, nodes=tuple(one)), (X,))
+    same(walk.results, [X.min(dim=1).values])
+    same([walk.values["min_1", 0]], [X.min(dim=1).values])
+
+
+@pytest.mark.parametrize("dropout", [0.0, 0.5])
+def test_attention_is_evaluated_unless_it_drops_at_random(store: Store, dropout: float) -> None:
+    def attend(x: torch.Tensor) -> torch.Tensor:
+        return functional.scaled_dot_product_attention(x, x, x, dropout_p=dropout)
+
+    walk = store.evaluate(store.snapshot(torch.export.export(Calls(attend), (X,), strict=True)), (X,))
+    if dropout:
+        assert list(walk.problems.values()) == ["it draws random numbers, which are others each time"]
+    else:
+        same(walk.results, [attend(X)])
+
+
 @pytest.mark.parametrize("dims", [(), (0,), (1, 0)])
 def test_constants_of_any_shape_and_dtype_are_loaded(store: Store, dims: tuple[int, ...]) -> None:
     for dtype in (torch.bfloat16, torch.bool, torch.int64, torch.float16):

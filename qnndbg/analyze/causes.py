@@ -24,6 +24,8 @@ OUTLIER = 8.0
 """A channel whose magnitude is that many times the median one takes three bits from the others."""
 MAGNIFIED = 10.0
 """An output whose relative error is that many times that of the place: the net magnifies it."""
+LEAST_GAIN = 1.5
+"""Below it, "times" is no word for what the net does to an error."""
 MINOR_SHARE = 0.02
 """A place that makes less of an output's error is not named."""
 RUNNING_SUMS = ("cumsum", "sum", "mean", "avg_pool2d", "adaptive_avg_pool2d")
@@ -81,7 +83,7 @@ def _quantisers(attribution: Attribution, effect: Effect) -> tuple[Cause, str]:
     if gain > MAGNIFIED and effect.flips:
         return "flipped", f"rounding to {_bits(rounding)} decides a comparison or a jump behind it"
     if gain > MAGNIFIED:
-        return "amplified", f"rounding to {_bits(rounding)} is magnified {gain:.0f} times"
+        return "amplified", f"rounding to {_bits(rounding)} is magnified{_by(gain)}"
     return "few bits", f"{_bits(rounding)} leave it {_decibels(effect)}"
 
 
@@ -105,10 +107,10 @@ def _backends(attribution: Attribution, effect: Effect) -> tuple[Cause, str]:
         return "integers", "integers are computed in half floats, which are not exact"
     if effect.half and effect.flips:
         return "flipped", "rounding to half floats decides a comparison or a jump behind it"
-    return (
-        "amplified",
-        f"its error is rounding, which the net magnifies {_gain(attribution, effect):.0f} times",
-    )
+    gain = _gain(attribution, effect)
+    if gain < LEAST_GAIN:
+        return "amplified", "its error is no more than rounding explains"
+    return "amplified", f"its error is rounding, which the net magnifies{_by(gain)}"
 
 
 def _gain(attribution: Attribution, effect: Effect) -> float:
@@ -116,6 +118,10 @@ def _gain(attribution: Attribution, effect: Effect) -> float:
     if not attribution.signal or not effect.signal or not effect.error:
         return math.inf
     return abs(effect.share) * attribution.error / attribution.signal / (effect.error / effect.signal)
+
+
+def _by(gain: float) -> str:
+    return f" {gain:.0f} times" if math.isfinite(gain) else ""
 
 
 def _bits(rounding: Rounding) -> str:

@@ -66,6 +66,7 @@ def _source(attribution: Attribution, effect: Effect) -> Source:
         excess=excess if math.isfinite(excess) else None,
         cause=cause,
         detail=detail,
+        measured=effect.exact is not None,
     )
 
 

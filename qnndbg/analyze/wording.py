@@ -54,7 +54,7 @@ def blamed(
         next_step=REMEDIES[culprit.cause].format(op=short_op(culprit.op) or culprit.name),
         op=culprit.op,
         share=culprit.share,
-        confidence="measured",
+        confidence="measured" if culprit.measured else "estimated",
     )
 
 

@@ -159,6 +159,8 @@ class Source(Struct, frozen=True, kw_only=True):
     cause: Cause
     detail: str
     """What the cause rests on, as half a sentence with numbers."""
+    measured: bool = True
+    """The share was found by putting values in, not by a slope."""
 
 
 VerdictKind = Literal[

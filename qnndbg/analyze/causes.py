@@ -59,13 +59,13 @@ def _source(attribution: Attribution, effect: Effect) -> Source:
         name=effect.name,
         op=effect.op,
         role=effect.role,
-        measured=effect.exact is not None,
         module=effect.module,
         source=effect.source,
         share=effect.share,
         excess=excess if math.isfinite(excess) else None,
         cause=cause,
         detail=detail,
+        measured=effect.exact is not None,
     )
 
 
@@ -83,7 +83,7 @@ def _quantisers(attribution: Attribution, effect: Effect) -> tuple[Cause, str]:
     if gain > MAGNIFIED and effect.flips:
         return "flipped", f"rounding to {_bits(rounding)} decides a comparison or a jump behind it"
     if gain > MAGNIFIED:
-        return "amplified", f"rounding to {_bits(rounding)} is magnified {gain:.0f} times"
+        return "amplified", f"rounding to {_bits(rounding)} is magnified{_by(gain)}"
     return "few bits", f"{_bits(rounding)} leave it {_decibels(effect)}"
 
 
@@ -109,8 +109,8 @@ def _backends(attribution: Attribution, effect: Effect) -> tuple[Cause, str]:
         return "flipped", "rounding to half floats decides a comparison or a jump behind it"
     gain = _gain(attribution, effect)
     if gain > MAGNIFIED:
-        return "amplified", f"its error is rounding, which the net magnifies {gain:.0f} times"
-    return "rounding", "its error is no more than rounding"
+        return "amplified", f"its error is rounding, which the net magnifies{_by(gain)}"
+    return "rounding", "its error is no more than rounding explains"
 
 
 def _gain(attribution: Attribution, effect: Effect) -> float:
@@ -118,6 +118,10 @@ def _gain(attribution: Attribution, effect: Effect) -> float:
     if not attribution.signal or not effect.signal or not effect.error:
         return math.inf
     return abs(effect.share) * attribution.error / attribution.signal / (effect.error / effect.signal)
+
+
+def _by(gain: float) -> str:
+    return f" {gain:.0f} times" if math.isfinite(gain) else ""
 
 
 def _bits(rounding: Rounding) -> str:

@@ -100,7 +100,7 @@ def judge(evidence: Evidence) -> Verdict:
         return wording.incomplete(evidence.coverage)
     if evidence.payloads:
         return wording.payload(evidence.payloads[0], final_rung(evidence.ladder))
-    refused = [rung for rung in evidence.ladder if rung.name in STEPS["input"] and rung.against_eager is None]
+    refused = [rung for rung in evidence.ladder if rung.name in STEPS["input"] and rung.note]
     if refused:
         return wording.refused_input(evidence.input_notes, refused[0])
     steps = {name: _weakest(evidence.ladder, rungs) for name, rungs in STEPS.items()}
@@ -214,6 +214,8 @@ def _at_fault(name: StepName, rung: Rung | None, evidence: Evidence) -> bool:
     if rung is None or rung.against_previous is None:
         return False
     kept = quality(rung.against_previous)
+    if not rung.against_previous.mismatched:
+        return False
     if name == "pass":
         lsb = rung.against_previous.max_lsb
         return kept < SAME_NUMBERS_DB and (lsb is None or lsb > ROUNDING_LSB)

@@ -67,7 +67,7 @@ def evaluate_locally(program: Program, taps: Taps) -> Local:
         if distance(best.rounded.get(place), tap) < CLEARLY * distance(plain.rounded.get(place), tap):
             chosen[place] = best
             local.values[place] = best.rounded[place]
-    local.read = _read_by_users(program, chosen)
+    local.read = _read_by_users(program, chosen, plain)
     noisy = _Walk(program, taps, _plain, noisy=True)
     for place, node in plain.nodes.items():
         if place in noisy.exact:
@@ -187,15 +187,17 @@ class _Walk:
         return perturbed(value, encoding, self.generator, half=self.taps.half)
 
 
-def _read_by_users(program: Program, chosen: Mapping[Place, _Walk]) -> dict[Place, torch.Tensor]:
-    """For each value whose user is explained by another reading, what that user read."""
+def _read_by_users(
+    program: Program, chosen: Mapping[Place, _Walk], plain: _Walk
+) -> dict[Place, torch.Tensor]:
+    """For each value whose user is explained by another reading, what that user read instead."""
     graphs = [(None, program.graph), *program.partitions.items()]
     nodes = {(number, node.name): node for number, graph in graphs for node in graph.nodes}
     found: dict[Place, torch.Tensor] = {}
     for place, walk in chosen.items():
         for name in inputs_of(nodes[place.partition, place.node].args):
             maker = Place(place.partition, name, 0)
-            if maker in walk.went_on:
+            if maker in walk.went_on and not torch.equal(walk.went_on[maker], plain.went_on[maker]):
                 found[maker] = walk.went_on[maker]
     return found
 

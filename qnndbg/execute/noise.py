@@ -18,6 +18,8 @@ from qnndbg.model.graph import Node, QuantParams
 
 ULP16 = 2.0**-10
 """Spacing of half floats relative to their power of two: 11 bits of precision (IEEE 754 binary16)."""
+TOP16 = 2.0**16
+"""The largest power of two that the HTP's half floats reach, one more than IEEE's."""
 SUBNORMAL16 = 2.0**-24
 """Spacing of half floats below the smallest normal one."""
 FLOAT32 = 2.0**-22
@@ -66,7 +68,7 @@ def perturbed(
 
 def ulp16(value: torch.Tensor) -> torch.Tensor:
     """The spacing of half floats around each element."""
-    exponent = torch.floor(torch.log2(value.abs().double().clamp(min=2.0**-14)))
+    exponent = torch.floor(torch.log2(value.abs().double().clamp(min=2.0**-14, max=TOP16)))
     return (torch.exp2(exponent) * ULP16).clamp(min=SUBNORMAL16).to(value.dtype)
 
 

@@ -67,7 +67,8 @@ def attribute_backend(
         sample: of which inputs.
     """
     targets = {**local.held, **taps.values, **local.read}
-    side = _Side(targets=targets, floors=dict(local.floors), fused=frozenset(local.read), half=taps.half)
+    fused = frozenset(() if taps.half else local.read)  # half floats are read otherwise where they overflow
+    side = _Side(targets=targets, floors=dict(local.floors), fused=fused, half=taps.half)
     for place, target in targets.items():
         made = local.values.get(place)
         if made is not None and made.is_floating_point():

@@ -27,6 +27,15 @@ def test_channels_last_is_made_contiguous(recorded: Recorded) -> None:
     assert error.norm() < 0.02 * expected.norm()
 
 
+def test_channels_last_is_to_blame_for_what_the_program_makes_of_it(recorded: Recorded) -> None:
+    recording = recorded("channels_last", "8a8w")
+    (given,) = recording.manifest.inputs
+    assert given.strides == nets.channels_last()[1][0].stride()
+    comparison = recording.comparison()
+    assert comparison is not None
+    assert (comparison.verdict.kind, comparison.verdict.culprit) == ("input", given.name)
+
+
 def test_the_report_says_so(recorded: Recorded, command: Command) -> None:
     folder = str(recorded("channels_last", "8a8w").folder)
     assert NOTE in " ".join(command("show", folder).stdout.split())

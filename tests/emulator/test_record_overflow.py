@@ -30,7 +30,8 @@ def test_exactly_the_overflowing_product_is_off(recording: Recording) -> None:
     assert len(local) == comparison.coverage.total
     assert local.pop(CULPRIT) < 20
     assert min(local.values()) > 60
-    assert (comparison.verdict.kind, comparison.verdict.culprit) == ("backend", CULPRIT)
+    assert (comparison.verdict.kind, comparison.verdict.culprit) == ("format", CULPRIT)
+    assert [source.name for source in comparison.sources if source.cause == "overflow"] == [CULPRIT]
 
 
 def test_accumulated_error_is_everywhere_behind_it(recording: Recording) -> None:

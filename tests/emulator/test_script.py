@@ -114,16 +114,18 @@ def test_recording_of_a_script_is_a_whole_one(recording: Recording) -> None:
     assert comparison is not None
     assert comparison.coverage.share == 1.0
     assert [rung.name for rung in comparison.ladder] == [
-        *("eager", "quantized", "edge", "reference", "htp-tapped", "htp"),
+        *("eager", "annotation", "quantized", "export", "edge", "transform", "reference"),
+        *("htp-tapped", "htp"),
     ]
     assert tuple(dict.fromkeys(event.stage for event in recording.passes)) == get_args(Stage)
 
 
 def test_eager_and_quantised_models_are_found_in_what_the_script_lowered(recording: Recording) -> None:
     results = {name: run.results for name, run in recording.runs.items()}
-    assert results["quantized"] == results["edge"] == results["reference"]  # by digest
-    assert results["eager"] != results["quantized"]
-    assert len(results) == 7
+    cpu = ("quantized", "export", "edge", "transform", "reference")
+    assert len({results[runner] for runner in cpu}) == 1  # by digest
+    assert results["eager"] == results["annotation"] != results["quantized"]
+    assert len(results) == 10
 
 
 def test_script_that_lowers_nothing_leaves_no_recording(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from torch.nn import functional
 
 from qnndbg.execute.encoding import dequantise, fake_quantise
-from qnndbg.execute.reference import Walk, evaluate
+from qnndbg.execute.reference import Computed, Walk, evaluate
 from qnndbg.model.graph import Arg, Atom, Graph, Node, Output, QuantParams, Ref, Seq, TensorRef, TensorSpec
 
 COARSE = QuantParams(scales=(0.5,), zero_points=(10,), qmin=0, qmax=255, dtype="uint8")
@@ -232,22 +232,45 @@ def test_value_put_in_is_what_users_read_and_the_computed_one_is_noted() -> None
     )
     seen: list[tuple[str, int]] = []
 
-    def put(node: Node, output: int, computed: torch.Tensor | None) -> torch.Tensor | None:
-        seen.append((node.name, output))
-        return torch.full_like(X, 7.0) if node.name == "relu" else computed
+    def put(computed: Computed) -> torch.Tensor | None:
+        seen.append((computed.node.name, computed.output))
+        return torch.full_like(X, 7.0) if computed.node.name == "relu" else computed.value
 
     walk = evaluate(chain, [X], NOTHING.load, replace=put)
     same(walk.results[0], torch.full_like(X, -7.0))
     same(walk.values["relu", 0], X.relu())
-    assert seen == [("relu", 0), ("neg", 0)]
+    assert seen == [("x", 0), ("relu", 0), ("neg", 0)]
+
+
+def test_inputs_and_constants_can_be_put_in_too() -> None:
+    held = Held(w=torch.tensor([2.0]))
+    weight = Node(name="w", op="get_attr", constant=held.ref("w"))
+    product = graph(INPUT, weight, call("mul", "aten.mul.Tensor", Ref("x"), Ref("w")))
+    others = {"x": torch.full_like(X, 3.0), "w": torch.tensor([5.0])}
+    walk = evaluate(product, [X], held.load, replace=lambda c: others.get(c.node.name, c.value))
+    same(walk.results[0], torch.full_like(X, 15.0))
+
+
+def test_what_was_computed_is_shown_before_and_after_its_rounding() -> None:
+    seen: dict[str, tuple[list[float], list[float]]] = {}
+
+    def look(computed: Computed) -> torch.Tensor | None:
+        assert computed.value is not None
+        assert computed.exact is not None
+        seen[computed.node.name] = (computed.value.tolist(), computed.exact.tolist())
+        return computed.value
+
+    halves = QuantParams(scales=(0.5,), zero_points=(0,), qmin=0, qmax=3, dtype="uint8")
+    given = replace(INPUT, outputs=(TensorSpec((3,), "float32"),))
+    rounded = call("mul", "aten.mul.Tensor", Ref("x"), 1.0, encoding=halves)
+    evaluate(graph(given, rounded), [torch.tensor([0.7, -1.0, 9.0])], NOTHING.load, replace=look)
+    assert seen["mul"] == (pytest.approx([0.5, 0.0, 1.5]), pytest.approx([0.7, -1.0, 9.0]))
 
 
 def test_value_put_in_is_in_stored_layout() -> None:
     stored, held = channels_last(CONV)
     other = torch.randn(2, 3, 4, 4)  # N, H, W, C
-    walk = evaluate(
-        stored, [X], held.load, replace=lambda node, _, value: other if node.name == "conv" else value
-    )
+    walk = evaluate(stored, [X], held.load, replace=lambda c: other if c.node.name == "conv" else c.value)
     same(walk.results[0], other.permute(NCHW))
 
 
@@ -258,7 +281,7 @@ def test_each_output_can_be_put_in() -> None:
         graph(INPUT, topk, *picked, results=("get0", "get1")),
         [X],
         NOTHING.load,
-        replace=lambda node, i, value: torch.tensor([float(i)]) if node.name == "topk" else value,
+        replace=lambda c: torch.tensor([float(c.output)]) if c.node.name == "topk" else c.value,
     )
     assert [r.tolist() for r in walk.results] == [[0.0], [1.0]]
 

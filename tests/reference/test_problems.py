@@ -9,7 +9,7 @@ import pytest
 import torch
 from msgspec.structs import replace
 
-from qnndbg.execute.reference import Walk, evaluate
+from qnndbg.execute.reference import Computed, Walk, evaluate
 from qnndbg.model.graph import (
     Arg,
     Atom,
@@ -122,10 +122,10 @@ def test_problem_of_a_node_and_of_those_that_need_it(bad: Node, reason: str) -> 
 
 
 def test_value_put_in_for_what_could_not_be_computed_ends_the_problem_there() -> None:
-    def put(node: Node, output: int, computed: torch.Tensor | None) -> torch.Tensor | None:
-        if node.name != "bad":
-            return computed
-        assert (output, computed) == (0, None)
+    def put(computed: Computed) -> torch.Tensor | None:
+        if computed.node.name != "bad":
+            return computed.value
+        assert (computed.output, computed.value, computed.exact) == (0, None, None)
         return torch.tensor([5.0, -5.0])
 
     walk = walk_around(call("bad", "os.system", "true"), replace=put)
@@ -142,7 +142,10 @@ def test_outputs_of_an_op_that_failed_are_missing_one_by_one() -> None:
     walk = evaluate(whole, [X], no_tensor)
     assert walk.results == [None, None]
     assert {"bad", "user0", "user1"} <= set(walk.problems)
-    half = evaluate(whole, [X], no_tensor, replace=lambda n, i, v: X if (n.name, i) == ("bad", 1) else v)
+    second = ("bad", 1)
+    half = evaluate(
+        whole, [X], no_tensor, replace=lambda c: X if (c.node.name, c.output) == second else c.value
+    )
     assert half.results[0] is None
     assert half.results[1].tolist() == [1.0, 0.0]
     assert "user1" not in half.problems

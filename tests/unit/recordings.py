@@ -58,6 +58,8 @@ class Tensor:
     htp: np.ndarray | None = None
     reference: np.ndarray | None = None
     local: np.ndarray | None = None
+    floor: float | None = None
+    """Of the local run."""
 
     def qnn(self) -> QnnTensor:
         """As a recording describes it."""
@@ -99,9 +101,10 @@ class Maker:
         values = self.values.setdefault(method, {"reference": [], "local": [], "htp-tapped": []})
         for tensor in tensors:
             sides = (tensor.reference, tensor.local, tensor.htp)
-            for side, array in zip(values.values(), sides, strict=True):
+            for (runner, side), array in zip(values.items(), sides, strict=True):
                 if array is not None:
-                    side.append(Value(name=tensor.name, partition=number, tensor=self.writer.tensor(array)))
+                    ref, floor = self.writer.tensor(array), tensor.floor if runner == "local" else None
+                    side.append(Value(name=tensor.name, partition=number, tensor=ref, floor=floor))
 
     def compared(self, problems: dict[str, str] | None = None) -> Comparison:
         """Write the runs and compare them."""

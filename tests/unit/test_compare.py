@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from msgspec.structs import replace
 
 from qnndbg.analyze.compare import compare
+from qnndbg.model.attribution import Attribution, Effect
 from qnndbg.model.graph import Node, Origin, QuantParams, Ref, TensorSpec
 from qnndbg.model.recording import Fallback, Method
 from qnndbg.model.result import Coverage, ErrorMetrics, LayerResult
@@ -42,6 +44,7 @@ def equal(elements: int = 3, *, lsb: float | None = 0.0, ulp: float | None = Non
         cosine=1.0,
         max_lsb=lsb,
         max_ulp=ulp,
+        rms_abs=0.0,
         mismatched=0,
         nonfinite=0,
         elements=elements,
@@ -322,8 +325,41 @@ def test_program_without_a_delegate_says_so(maker: Maker) -> None:
     kept = Fallback(node="relu", op="aten.relu.default", reason="on the caller's skip list")
     maker.writer.update_manifest(methods=(Method(name="forward", fallbacks=(kept,)),))
     comparison = maker.compared()
-    assert comparison.verdict.text.startswith("incomplete: nothing was delegated")
+    assert (comparison.verdict.kind, comparison.verdict.culprit) == ("graph", "relu")
+    assert comparison.verdict.text.startswith("graph: nothing was delegated to the HTP")
+    assert "relu: on the caller's skip list" in comparison.verdict.text
     assert (comparison.layers, comparison.coverage.total) == ((), 0)
+
+
+def test_root_of_the_mean_square_and_its_multiple_of_the_floor(maker: Maker) -> None:
+    off = real(0.5, 1, 3)  # off by 0.5, 0 and 2 of RAW: mean square 4.25 / 3
+    tensor = Tensor(name="relu@0", made_by=node("relu"), htp=RAW, reference=EXACT, local=off, floor=0.25)
+    layer = compare_one(maker, tensor)
+    assert layer.local is not None
+    assert layer.local.rms_abs == pytest.approx((4.25 / 3) ** 0.5)
+    assert (layer.floor, layer.inherited) == (0.25, 0.0)
+    assert layer.excess == pytest.approx((4.25 / 3) ** 0.5 / 0.25)
+
+
+def attribution(output: int, error: float, share: float, **fields: Any) -> Attribution:
+    effect = Effect(kind="op", name="relu@0", node="relu", partition=0, error=0.5, floor=0.1, exact=share)
+    made = Attribution(step="backend", method="forward", output=output, error=error, signal=1.0)
+    return replace(made, effects=(replace(effect, **fields),))
+
+
+def test_effect_is_that_on_the_output_which_the_backend_changes_most(maker: Maker) -> None:
+    for found in (attribution(0, 0.1, 0.9), attribution(1, 0.5, 0.25, fused=True), attribution(2, 0.2, 0.8)):
+        maker.writer.attribution(found)
+    layer = compare_one(maker, Tensor(name="relu@0", made_by=node("relu"), htp=RAW, reference=EXACT))
+    assert (layer.effect, layer.fused) == (0.25, True)
+
+
+def test_sources_are_of_each_output(maker: Maker) -> None:
+    maker.partition(0, [Tensor(name="relu@0", made_by=node("relu"), htp=RAW, reference=EXACT)])
+    for found in (attribution(0, 0.1, 0.9), attribution(1, 0.5, 0.25)):
+        maker.writer.attribution(found)
+    sources = maker.compared().sources
+    assert [(s.output, s.share, s.cause) for s in sources] == [(0, 0.9, "kernel"), (1, 0.25, "kernel")]
 
 
 def test_recording_that_ended_before_any_run(maker: Maker) -> None:

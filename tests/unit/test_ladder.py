@@ -63,8 +63,11 @@ def test_each_rung_is_measured_against_eager_and_against_the_one_before(writer: 
 def test_rungs_are_in_the_order_of_the_lowering_and_local_is_none(writer: Writer) -> None:
     names: tuple[RunnerName, ...] = ("local", *reversed(RUNGS))
     rungs = climbed(writer, *((name, (EAGER,)) for name in names))
-    assert tuple(r.name for r in rungs) == RUNGS
-    assert RUNGS == ("eager", "quantized", "edge", "reference", "htp-tapped", "htp")
+    expected: tuple[RunnerName, ...] = (
+        *("eager", "annotation", "quantized", "export", "edge", "transform", "reference"),
+        *("htp-tapped", "htp", "htp-given"),
+    )
+    assert tuple(r.name for r in rungs) == expected
 
 
 def test_rung_without_a_value_is_stepped_over(writer: Writer) -> None:
@@ -127,22 +130,26 @@ def test_output_that_has_no_metric_is_data(writer: Writer) -> None:
     assert decibels(rungs[1]) == (None, None)
 
 
-def test_each_method_has_a_ladder_of_its_own_and_further_samples_have_none(writer: Writer) -> None:
-    for method in ("small", "large"):
-        page = writer.read_manifest()
-        writer.manifest(replace(page, inputs=(*page.inputs, replace(page.inputs[0], method=method))))
+def test_each_method_and_each_sample_has_a_ladder_of_its_own(writer: Writer) -> None:
+    page = writer.read_manifest()
+    given = [
+        replace(page.inputs[0], method=m, sample=s) for m, s in (("small", 0), ("small", 1), ("large", 0))
+    ]
+    writer.manifest(replace(page, inputs=tuple(given)))
     offsets: dict[RunnerName, float] = {"eager": 0.0, "htp": 13.0}
     for runner, off in offsets.items():
         for method, sample in (("large", 0), ("small", 0), ("small", 1)):
-            value = EAGER + np.array([off if method == "large" else 0, sample, 0], np.float32)
+            value = EAGER + np.array([off if method == "large" else 0, off / 13 * sample, 0], np.float32)
             run = Run(runner=runner, method=method, sample=sample, results=(writer.tensor(value),))
             writer.run(run)
     rungs = climb(open_recording(writer.folder))
-    assert [(r.method, r.name, decibels(r)[0]) for r in rungs] == [
-        ("small", "eager", MAX_SQNR_DB),
-        ("small", "htp", MAX_SQNR_DB),
-        ("large", "eager", MAX_SQNR_DB),
-        ("large", "htp", 0.0),
+    assert [(r.method, r.sample, r.name, decibels(r)[0]) for r in rungs] == [
+        ("small", 0, "eager", MAX_SQNR_DB),
+        ("small", 0, "htp", MAX_SQNR_DB),
+        ("small", 1, "eager", MAX_SQNR_DB),
+        ("small", 1, "htp", pytest.approx(20 * math.log10(13))),
+        ("large", 0, "eager", MAX_SQNR_DB),
+        ("large", 0, "htp", 0.0),
     ]
 
 

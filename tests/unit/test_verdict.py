@@ -1,178 +1,263 @@
-"""Verdicts on seeded faults whose culprit is known."""
+"""Verdicts on seeded faults whose culprit is known: one for each kind, and what just is none."""
 
 from __future__ import annotations
 
 import math
+from typing import get_args
 
 import pytest
+from msgspec.structs import replace
 
-from qnndbg.analyze.verdict import empty_comparison, excess, judge, lsb_limit, short_op, sources, victims
-from qnndbg.model.result import MAX_SQNR_DB, Coverage, ErrorMetrics, LayerResult, Rung, Verdict
+from qnndbg.analyze.touched import Touched
+from qnndbg.analyze.verdict import (
+    Evidence,
+    GuiltyPass,
+    Payload,
+    culprit_of,
+    empty_comparison,
+    judge,
+    sources,
+    victims,
+)
+from qnndbg.analyze.wording import failed, not_delegated
+from qnndbg.model.attribution import PassChange
+from qnndbg.model.graph import Node, Origin
+from qnndbg.model.recording import Failure
+from qnndbg.model.result import Coverage, Rung, Verdict, VerdictKind
+from tests.unit.evidence import (
+    EXACT,
+    error,
+    evidence,
+    half,
+    ladder,
+    layer,
+    quantised,
+    quantisers,
+    source,
+)
 
-EXACT = MAX_SQNR_DB
-FULL = Coverage(compared=3, total=3, reasons={})
+NOT_DUMPED = Coverage(compared=0, total=4, reasons={"not dumped": 4})
+CHANGE = PassChange(
+    after="export", before="edge", method="forward", event=3, stage="edge", name="Wrong", digests=("a", "b")
+)
+TOUCHED = Touched(
+    made=(),
+    changed=(
+        Node(name="view", op="call_function", target="aten.view.default", origin=Origin(source="net.py:9")),
+    ),
+    gone=(),
+)
+PAYLOAD = Payload(
+    method="forward",
+    output=1,
+    tensor="output 1",
+    op="aten.topk.default",
+    source="net.py:5",
+    detail="it is odd",
+)
+GIVEN = ("htp-given", 3.0, 4.0)
+NOTE = "x: its memory is laid out as channels_last"
+
+FAULTS: dict[str, tuple[Evidence, VerdictKind, str]] = {
+    "nothing": (evidence(quantised(64.1, EXACT, 80.0, 63.9)), "clean", ""),
+    "the quantiser": (
+        evidence(quantised(12.0, EXACT, 45.0, 12.0), sources=(quantisers(),)),
+        "quantisation",
+        "aten_conv2d_default@0",
+    ),
+    "a pass": (
+        evidence(quantised(64.1, 55.0, 80.0, 54.0), changes=(GuiltyPass(change=CHANGE, touched=TOUCHED),)),
+        "pass",
+        "Wrong",
+    ),
+    "a pass that narrows": (
+        evidence(
+            quantised(64.1, 55.0, 80.0, 54.0),
+            changes=(GuiltyPass(change=replace(CHANGE, narrowed=True), touched=TOUCHED),),
+        ),
+        "dtype",
+        "Wrong",
+    ),
+    "a kernel": (
+        evidence(quantised(64.1, EXACT, 20.0, 20.0), sources=(source(),)),
+        "backend",
+        "aten_hardswish_default@0",
+    ),
+    "what half floats cannot hold": (
+        evidence(half(2.0), precision="fp16", sources=(source("mul", cause="overflow"),)),
+        "format",
+        "aten_mul_default@0",
+    ),
+    "the net itself": (
+        evidence(half(20.0), precision="fp16", sources=(source("log", cause="amplified"),)),
+        "amplification",
+        "aten_log_default@0",
+    ),
+    "an input that is misread": (
+        evidence((*half(70.0), ladder(GIVEN)[1]), precision="fp16", input_notes=(NOTE,)),
+        "input",
+        "x",
+    ),
+    "an input that is refused": (
+        evidence(
+            (
+                *half(70.0),
+                Rung(
+                    name="htp-given", output=0, against_eager=None, against_previous=None, note="bad strides"
+                ),
+            ),
+            precision="fp16",
+            input_notes=(NOTE,),
+        ),
+        "input",
+        "x",
+    ),
+    "a payload": (evidence(half(2.0), precision="fp16", payloads=(PAYLOAD,)), "backend", "output 1"),
+    "nothing compared": (
+        evidence(quantised(64.0, EXACT, EXACT, 64.0), coverage=NOT_DUMPED),
+        "incomplete",
+        "",
+    ),
+}
 
 
-def error(sqnr_db: float | None, *, lsb: float | None = None, nonfinite: int = 0) -> ErrorMetrics:
-    equal = sqnr_db == EXACT and not nonfinite
-    return ErrorMetrics(
-        sqnr_db=sqnr_db,
-        max_abs=0.0 if equal else 1.0,
-        mean_abs=None,
-        relative_l2=None,
-        cosine=None,
-        max_lsb=lsb,
-        max_ulp=None,
-        mismatched=0 if equal else 5,
-        nonfinite=nonfinite,
-        elements=10,
-    )
+@pytest.mark.parametrize(("found", "kind", "culprit"), FAULTS.values(), ids=FAULTS)
+def test_fault_and_culprit(found: Evidence, kind: VerdictKind, culprit: str) -> None:
+    verdict = judge(found)
+    assert (verdict.kind, verdict.culprit) == (kind, culprit)
+    assert verdict.text.startswith(f"{kind}: ")
+    assert verdict.next_step.endswith(".")
 
 
-def layer(name: str, local: ErrorMetrics | None, accumulated: ErrorMetrics | None = None) -> LayerResult:
-    return LayerResult(
-        tensor=f"aten_{name}_default@0",
-        method="forward",
-        partition=0,
-        op=f"aten.{name}.default",
-        qnn_op="",
-        module=f"block.{name}",
-        source="net.py:7",
-        created_by="",
-        shape=(10,),
-        dtype="UFIXED_POINT_8",
-        reference_dtype="float32",
-        encoding=None,
-        reference_encoding=None,
-        accumulated=accumulated or local,
-        local=local,
-        reason="",
-    )
+def test_every_kind_has_a_case() -> None:
+    judged = {kind for _, kind, _ in FAULTS.values()}
+    others = {not_delegated(()).kind, failed(Failure(step="lower", error="no"), ()).kind}
+    assert judged | others == set(get_args(VerdictKind))
 
 
-def ladder(*steps: tuple[str, float, float], output: int = 0, lsb: float | None = None) -> tuple[Rung, ...]:
-    """Rungs of name, dB against eager and dB against the rung before."""
-    first = Rung(name="eager", output=output, against_eager=error(EXACT), against_previous=None)
-    rest = (
-        Rung(name=name, output=output, against_eager=error(eager), against_previous=error(previous, lsb=lsb))
-        for name, eager, previous in steps
-    )
-    return (first, *rest)
+INNOCENT: dict[str, Evidence] = {
+    "rounding of float32 between graphs": evidence(quantised(64.1, 100.1, 80.0, 63.9)),
+    "a quantised model of more than 15 dB": evidence(quantised(15.1, EXACT, 45.0, 15.1)),
+    "an HTP of more than 30 dB": evidence(quantised(20.0, EXACT, 30.1, 19.0)),
+    "an HTP of more than 40 dB in fp16": evidence(half(40.1), precision="fp16"),
+    "an error that less than doubles": evidence(quantised(40.0, EXACT, 36.0, 34.1)),
+    "an error that doubles and is inaudible": evidence(quantised(80.0, EXACT, 61.0, 60.9)),
+    "inputs as they were given": evidence((*half(70.0), ladder(("htp-given", 70.0, EXACT))[1])),
+    "no eager model to compare the given inputs with": evidence(
+        (
+            *half(70.0),
+            Rung(name="htp-given", output=0, against_eager=None, against_previous=error(EXACT)),
+        )
+    ),
+    "sources of an error that does not matter": evidence(
+        quantised(64.1, EXACT, 80.0, 63.9), sources=(source(),)
+    ),
+}
 
 
-def quantised(quantised: float, edge: float, htp: float, final: float) -> tuple[Rung, ...]:
-    """A quantised ladder from what each step leaves of the step before, and the end against eager."""
-    return ladder(
-        ("quantized", quantised, quantised),
-        ("edge", quantised, edge),
-        ("reference", quantised, EXACT),
-        ("htp-tapped", final, htp),
-        ("htp", final, EXACT),
-    )
+@pytest.mark.parametrize("found", INNOCENT.values(), ids=INNOCENT)
+def test_what_is_no_fault(found: Evidence) -> None:
+    assert judge(found).kind == "clean"
 
 
-SMALL = tuple(layer(name, error(95.0, lsb=1.0)) for name in ("convolution", "add", "linear"))
-HARDSWISH = layer("hardswish", error(41.0, lsb=2519.0))
+GUILTY: dict[str, tuple[Evidence, VerdictKind]] = {
+    "between graphs": (evidence(quantised(64.1, 99.9, 80.0, 63.9)), "pass"),
+    "the quantised model": (evidence(quantised(14.9, EXACT, 45.0, 14.9)), "quantisation"),
+    "the HTP": (evidence(quantised(20.0, EXACT, 29.9, 19.0)), "backend"),
+    "fp16": (evidence(half(39.9), precision="fp16"), "backend"),
+    "an error that more than doubles": (evidence(quantised(40.0, EXACT, 36.0, 33.9)), "backend"),
+    "two builds that differ": (
+        evidence(ladder(("reference", EXACT, EXACT), ("htp-tapped", 70.0, 70.0), ("htp", 9.0, 9.0))),
+        "backend",
+    ),
+}
 
 
-def test_a_layer_that_stands_out_makes_it_the_backend() -> None:
-    verdict = judge(quantised(64.1, EXACT, 49.0, 48.9), (*SMALL, HARDSWISH), FULL, precision="16a8w")
-    assert verdict == Verdict(
+@pytest.mark.parametrize(("found", "kind"), GUILTY.values(), ids=GUILTY)
+def test_the_other_side_of_each_limit(found: Evidence, kind: VerdictKind) -> None:
+    verdict = judge(found)
+    assert (verdict.kind, verdict.culprit) == (kind, "")
+
+
+def test_whole_verdict_on_a_kernel() -> None:
+    found = evidence(quantised(64.1, EXACT, 20.0, 19.9), sources=(source(),))
+    assert judge(found) == Verdict(
         kind="backend",
-        text="backend: hardswish (aten_hardswish_default@0, module block.hardswish, net.py:7) is off by "
-        "2519 LSB on its own inputs; the output has 48.9 dB against eager",
+        text="backend: 90% of the error of the output is made at hardswish (module block.hardswish, "
+        "net.py:7): its error is 70 times what rounding explains; the output has 19.9 dB against eager",
         culprit="aten_hardswish_default@0",
-        next_step="Keep hardswish off the HTP or write it in other ops, and record again.",
+        next_step="Keep hardswish off the HTP (skip_node_op_set), or write it in other ops, and record again.",
+        op="aten.hardswish.default",
+        share=0.9,
+        confidence="measured",
     )
 
 
-def test_small_local_errors_and_a_good_output_are_clean() -> None:
-    verdict = judge(quantised(64.1, EXACT, 80.0, 63.9), SMALL, FULL, precision="16a8w")
-    assert (verdict.kind, verdict.culprit) == ("clean", "")
-    assert "63.9 dB" in verdict.text
-
-
-def test_rounding_of_float32_between_graphs_is_no_fault() -> None:
-    assert judge(quantised(64.1, 131.0, 80.0, 63.9), SMALL, FULL, precision="16a8w").kind == "clean"
+def test_a_share_that_was_only_estimated_is_said_to_be() -> None:
+    found = evidence(half(2.0), precision="fp16", sources=(source(measured=False),))
+    assert judge(found).confidence == "estimated"
 
 
 def test_one_rounding_that_fell_the_other_way_is_no_fault() -> None:
-    rungs = ladder(("quantized", 45.0, 45.0), ("edge", 45.0, 60.0), ("htp", 45.0, 70.0), lsb=1.0)
-    assert judge(rungs, SMALL, FULL, precision="8a8w").kind == "clean"
-
-
-def test_a_pass_that_changes_numbers_is_to_blame_even_under_a_good_output() -> None:
-    verdict = judge(quantised(64.1, 55.0, 80.0, 54.0), SMALL, FULL, precision="16a8w")
-    assert verdict.kind == "pass"
-    assert "export or to-edge passes" in verdict.text
-    assert "55.0 dB" in verdict.text
-
-
-def test_the_preprocess_passes_are_told_from_the_others() -> None:
-    rungs = ladder(("edge", EXACT, EXACT), ("reference", 20.0, 20.0), ("htp", 20.0, 75.0))
-    verdict = judge(rungs, (), FULL, precision="fp16")
-    assert verdict.kind == "pass"
-    assert "preprocess passes" in verdict.text
-
-
-@pytest.mark.parametrize(("precision", "finer"), [("8a8w", "16a8w"), ("16a4w", "fp16")])
-def test_a_bad_quantised_model_that_the_htp_agrees_with_is_quantisation(precision: str, finer: str) -> None:
-    verdict = judge(quantised(12.0, EXACT, 45.0, 12.0), SMALL, FULL, precision=precision)
-    assert verdict.kind == "quantisation"
-    assert f"--precision {finer}" in verdict.next_step
+    (eager, edge, htp) = ladder(("edge", 45.0, 60.0), ("htp", 45.0, 70.0))
+    assert edge.against_previous is not None
+    for lsb, kind in ((1.0, "clean"), (2.0, "pass")):
+        rung = replace(edge, against_previous=replace(edge.against_previous, max_lsb=lsb))
+        assert judge(evidence((eager, rung, htp))).kind == kind
 
 
 def test_the_step_that_costs_most_is_blamed_where_two_are_at_fault() -> None:
-    layers = (*SMALL, HARDSWISH)
-    assert judge(quantised(20.0, EXACT, 25.0, 18.0), layers, FULL, precision="8a8w").kind == "quantisation"
-    assert judge(quantised(25.0, EXACT, 20.0, 18.0), layers, FULL, precision="8a8w").kind == "backend"
+    both = (source(), quantisers())
+    assert judge(evidence(quantised(10.0, EXACT, 15.0, 9.0), sources=both)).kind == "quantisation"
+    assert judge(evidence(quantised(14.0, EXACT, 10.0, 9.0), sources=both)).kind == "backend"
 
 
-def test_steps_that_are_each_within_limits_and_not_together_blame_the_largest() -> None:
-    verdict = judge(quantised(32.0, EXACT, 31.0, 28.0), SMALL, FULL, precision="8a8w")
-    assert (verdict.kind, verdict.culprit) == ("backend", "")
-
-
-def test_fp16_is_held_to_more() -> None:
-    rungs = ladder(("edge", EXACT, EXACT), ("htp", 35.0, 35.0))
-    assert judge(rungs, (), FULL, precision="fp16").kind == "backend"
-    assert judge(rungs, (), FULL, precision="8a8w").kind == "clean"
-
-
-def test_the_lowest_local_sqnr_is_the_culprit_in_fp16() -> None:
-    layers = (layer("relu", error(70.0)), layer("sub", error(30.0)), layer("mul", error(0.2)))
-    rungs = ladder(("edge", EXACT, EXACT), ("htp", 2.6, 2.6))
-    verdict = judge(rungs, layers, FULL, precision="fp16")
-    assert verdict.culprit == "aten_mul_default@0"
-    assert "has 0.2 dB on its own inputs (and 1 more like it)" in verdict.text
-    assert "65504" in verdict.next_step
+def test_an_input_is_not_blamed_for_what_the_htp_does_anyway() -> None:
+    rungs = (*quantised(64.1, EXACT, 20.0, 19.9), *ladder(("htp-given", 19.9, EXACT))[1:])
+    assert judge(evidence(rungs, sources=(source(),))).kind == "backend"
 
 
 def test_the_worst_output_speaks() -> None:
-    rungs = (
-        *ladder(("htp", 70.0, 70.0), output=0),
-        *ladder(("htp", 15.0, 15.0), output=1),
+    rungs = (*half(70.0), *(replace(rung, output=1) for rung in half(15.0)))
+    found = (source("relu"), source("log", output=1))
+    verdict = judge(evidence(rungs, precision="fp16", sources=found))
+    assert verdict.culprit == "aten_log_default@0"
+    assert verdict.text.endswith("output 1 has 15.0 dB against eager")
+
+
+def test_sources_of_other_methods_and_samples_are_left_alone() -> None:
+    rungs = (*half(70.0), *(replace(rung, method="decode", sample=1) for rung in half(15.0)))
+    found = (source("relu"), source("exp", method="decode"), source("log", method="decode", sample=1))
+    verdict = judge(evidence(rungs, precision="fp16", sources=found))
+    assert verdict.culprit == "aten_log_default@0"
+    assert "the output of decode in sample 1" in verdict.text
+
+
+def test_a_guilty_pass_between_other_rungs_is_left_alone() -> None:
+    other = GuiltyPass(change=replace(CHANGE, before="transform"), touched=TOUCHED)
+    verdict = judge(evidence(quantised(64.1, 55.0, 80.0, 54.0), changes=(other,)))
+    assert (verdict.kind, verdict.culprit) == ("pass", "")
+    assert "the rungs before edge" in verdict.text
+
+
+def test_elements_that_turn_non_finite_outrank_everything() -> None:
+    rungs = ladder(("quantized", 5.0, 5.0), ("htp-tapped", 5.0, 60.0))
+    lost = replace(
+        rungs[-1], against_previous=error(60.0, nonfinite=2), against_eager=error(5.0, nonfinite=2)
     )
-    assert "output 1 has 15.0 dB" in judge(rungs, (), FULL, precision="8a8w").text
-
-
-def test_nothing_compared_is_incomplete_and_never_clean() -> None:
-    coverage = Coverage(compared=0, total=4, reasons={"not dumped": 4})
-    verdict = judge(quantised(64.0, EXACT, EXACT, 64.0), (), coverage, precision="16a8w")
-    assert verdict.kind == "incomplete"
-    assert "none of 4 QNN tensors" in verdict.text
+    verdict = judge(evidence((*rungs[:-1], lost), sources=(source(), quantisers())))
+    assert verdict.kind == "backend"
+    assert verdict.text.endswith("the output has 2 elements that turned NaN or infinite against eager")
 
 
 def test_layers_without_an_output_are_incomplete_and_never_clean() -> None:
-    failed = Rung(name="htp", output=0, against_eager=None, against_previous=None, note="crashed")
-    verdict = judge((*ladder(("edge", EXACT, EXACT)), failed), SMALL, FULL, precision="8a8w")
-    assert verdict.kind == "incomplete"
+    failed_ = Rung(name="htp", output=0, against_eager=None, against_previous=None, note="crashed")
+    assert judge(evidence((*ladder(("edge", EXACT, EXACT)), failed_))).kind == "incomplete"
 
 
-def test_a_layer_is_blamed_where_no_output_could_be_compared() -> None:
-    verdict = judge((), (*SMALL, HARDSWISH), FULL, precision="8a8w")
-    assert verdict.culprit == "aten_hardswish_default@0"
-    assert "could not be compared" in verdict.text
+def test_nothing_compared_says_of_how_many() -> None:
+    verdict = judge(evidence(half(70.0), coverage=NOT_DUMPED))
+    assert verdict.text == "incomplete: none of 4 QNN tensors could be compared"
 
 
 def test_no_comparison_at_all() -> None:
@@ -180,46 +265,45 @@ def test_no_comparison_at_all() -> None:
     assert empty_comparison().coverage.share is None
 
 
-def test_elements_that_turn_non_finite_outrank_everything() -> None:
-    lost = layer("log", error(EXACT, lsb=0.0, nonfinite=2))
-    assert sources((*SMALL, HARDSWISH, lost)) == (lost, HARDSWISH)
-    assert "NaN or infinite" in judge((), (lost,), FULL, precision="8a8w").text
-
-
-def test_an_error_without_a_signal_stands_out() -> None:
-    assert sources((layer("relu", error(None)),)) != ()
-
-
-def test_standing_out_is_relative_to_the_network() -> None:
-    coarse = tuple(layer(name, error(60.0, lsb=9.0)) for name in ("a", "b", "c"))
-    assert lsb_limit(coarse) == 90.0
-    assert sources(coarse) == ()
-    assert lsb_limit(SMALL) == 10.0
-    assert sources((*SMALL, layer("hardswish", error(60.0, lsb=9.0)))) == ()
-    exact = tuple(layer(name, error(EXACT, lsb=0.0)) for name in ("a", "b", "c"))
-    assert [found.op for found in sources((*exact, layer("d", error(60.0, lsb=4.5))))] == ["aten.d.default"]
-
-
-def test_inherited_errors_make_victims_and_no_sources() -> None:
-    later = layer("add", error(95.0, lsb=1.0), error(48.0, lsb=700.0))
-    layers = (*SMALL, HARDSWISH, later)
-    assert (sources(layers), victims(layers)) == ((HARDSWISH,), (later,))
-
-
-def test_excess_is_in_db_beyond_the_limit() -> None:
-    assert excess(error(50.0, lsb=100.0), 10.0) == pytest.approx(20.0)
-    assert excess(error(15.0), 10.0) == 25.0
-    assert excess(error(EXACT, lsb=0.0), 10.0) == excess(None, 10.0) == -math.inf
-
-
 @pytest.mark.parametrize(
-    ("op", "short"),
+    ("causes", "culprit"),
     [
-        ("aten.hardswish.default", "hardswish"),
-        ("aten.mean.dim", "mean"),
-        ("Transpose", "Transpose"),
-        ("", ""),
+        ([("kernel", 0.6), ("amplified", 0.4)], 0),
+        ([("amplified", 0.6), ("kernel", 0.4)], 1),
+        ([("amplified", 0.6), ("kernel", -0.4)], 1),
+        ([("amplified", 0.6), ("kernel", 0.2)], 0),
+        ([("amplified", 0.6), ("amplified", 0.5)], 0),
     ],
 )
-def test_short_op(op: str, short: str) -> None:
-    assert short_op(op) == short
+def test_what_only_rounds_yields_to_what_errs_almost_as_much(
+    causes: list[tuple[str, float]], culprit: int
+) -> None:
+    found = [source(str(i), cause=cause, share=share) for i, (cause, share) in enumerate(causes)]
+    assert culprit_of(found) == found[culprit]
+
+
+def test_culprit_of_nothing() -> None:
+    assert culprit_of(()) is None
+
+
+def test_errors_beyond_three_floors_make_sources_and_inherited_ones_victims() -> None:
+    def of(name: str, local: float, accumulated: float, floor: float | None = 0.1):  # type: ignore[no-untyped-def]
+        errors = {
+            "local": error(40.0 if local else EXACT, rms=local),
+            "accumulated": error(40.0 if accumulated else EXACT, rms=accumulated),
+        }
+        return layer(name, floor=floor, **errors)
+
+    within, beyond, worse = of("a", 0.3, 0.3), of("b", 0.31, 0.31), of("c", 5.0, 5.0)
+    inherits, unknown = of("d", 0.1, 0.4), of("e", 5.0, 5.0, None)
+    everyone = (within, beyond, worse, inherits, unknown)
+    assert sources(everyone) == (worse, beyond)
+    assert victims(everyone) == (inherits,)
+
+
+def test_an_error_where_rounding_explains_none_is_infinite() -> None:
+    moved = layer("view", local=error(90.0, rms=0.1), accumulated=error(90.0, rms=0.1), floor=0.0)
+    lost = layer("log", local=error(None, nonfinite=2), accumulated=error(None, nonfinite=2), floor=0.5)
+    equal = layer("cat", local=error(EXACT), accumulated=error(EXACT), floor=0.0)
+    assert (moved.excess, lost.excess, equal.excess) == (math.inf, math.inf, 0.0)
+    assert sources((equal, moved, lost)) == (moved, lost)

@@ -99,6 +99,8 @@ def _backends(attribution: Attribution, effect: Effect) -> tuple[Cause, str]:
             )
         return "precision", f"half floats have {FEW_BITS} bits, which its values need more than"
     if effect.excess > FLOOR_LIMIT:
+        if effect.state:
+            return "state", f"it reads the state {effect.state}, whose start value the program does not hold"
         op = effect.op.split(".")[1] if effect.op.count(".") == 2 else effect.op
         if effect.half and op in RUNNING_SUMS and effect.stagnates:
             return "stagnation", "its running sum is so large that half floats lose what is added"

@@ -116,7 +116,7 @@ class _Side:
 
     values: dict[str, TensorRef]
     problems: dict[str, str]
-    floors: dict[str, float]
+    floors: dict[str, tuple[float, float | None]]
 
 
 def _layers(recording: Recording, graph: QnnGraph, effects: Effects) -> list[LayerResult]:
@@ -147,7 +147,7 @@ def _side(run: Run | None, partition: int) -> _Side:
     return _Side(
         {value.name: value.tensor for value in values},
         run.problems,
-        {value.name: value.floor for value in values if value.floor is not None},
+        {value.name: (value.floor, value.peak_floor) for value in values if value.floor is not None},
     )
 
 
@@ -172,6 +172,7 @@ class _Layer:
             accumulated, local = self._errors("reference"), self._errors("local")
             reason = "" if accumulated is not None or local is not None else "shape differs from the CPU's"
         origin = node.origin if node is not None else None
+        floor, peak_floor = self.sides["local"].floors.get(tensor.name, (None, None))
         qnn_op = self.maker.type if self.maker is not None else ""
         return LayerResult(
             tensor=tensor.name,
@@ -190,7 +191,8 @@ class _Layer:
             accumulated=accumulated,
             local=local,
             reason=reason,
-            floor=self.sides["local"].floors.get(tensor.name),
+            floor=floor,
+            peak_floor=peak_floor,
             effect=None if self.effect is None else self.effect.share,
             fused=self.effect is not None and self.effect.fused,
         )

@@ -36,6 +36,8 @@ BACKEND_DB = 30.0
 """A quantised HTP output is as its CPU model has it from here: 3 % error."""
 QUANTISED_DB = 15.0
 """A quantised model is worth comparing from here; below, more than a sixth of the signal is error."""
+ROUNDING_DB = 15.0
+"""What roundings alone may leave of an output, as a quantised model may leave that much of eager."""
 WORSE_DB = 6.0
 """The HTP may not double the error of the quantised model, ..."""
 INAUDIBLE_DB = 60.0
@@ -160,7 +162,7 @@ def _kind(source: Source) -> VerdictKind:
         return "amplification"
     if source.step == "quantisation":
         return "quantisation"
-    return "backend" if source.cause == "kernel" else "format"
+    return "backend" if source.cause in {"kernel", "state"} else "format"
 
 
 def empty_comparison(verdict: Verdict | None = None) -> Comparison:
@@ -221,8 +223,21 @@ def _at_fault(name: StepName, rung: Rung | None, evidence: Evidence) -> bool:
         return kept < SAME_NUMBERS_DB and (lsb is None or lsb > ROUNDING_LSB)
     if name == "quantisation":
         return kept < QUANTISED_DB
+    if (
+        name == "backend"
+        and rung.name == "htp-tapped"
+        and kept >= ROUNDING_DB
+        and _only_rounds(rung, evidence)
+    ):
+        return False
     half = evidence.precision.startswith("fp16")
     return kept < (FP16_OUTPUT_DB if half else BACKEND_DB) or (not half and _doubles(rung, evidence))
+
+
+def _only_rounds(rung: Rung, evidence: Evidence) -> bool:
+    """Whether roundings add up here, with no op at fault and nothing that magnifies them."""
+    culprit = culprit_of([s for s in evidence.sources if _of_rung(s, "backend", rung)])
+    return culprit is not None and culprit.cause == "rounding"
 
 
 def _doubles(rung: Rung, evidence: Evidence) -> bool:

@@ -18,6 +18,7 @@ REMEDIES: dict[Cause, str] = {
     "precision": "Subtract an offset or rescale it before it goes into the model, or quantise to 16 bits.",
     "integers": "Compute {op} on the CPU (skip_node_op_set): whole numbers need exact arithmetic.",
     "stagnation": "Sum in parts, or take the mean of means, so that no sum outgrows what is added to it.",
+    "state": "Write the state before it is read, with the first call.",
     "amplified": "Rewrite what comes after {op}, so that no small difference of large numbers decides.",
     "rounding": "Use a finer format: roundings add up here, and no op is at fault.",
     "flipped": "Keep {op} and what compares it in a finer format, or leave a margin around the threshold.",

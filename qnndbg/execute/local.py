@@ -1,8 +1,9 @@
 """The local reference: each op on the CPU, from the values that the HTP gave to that op on the chip.
 
 What an op read is not always what was dumped. Where the HTP fuses two ops it neither rounds nor clips in
-between, and a half float beyond 65504 is read in three ways. So there are several readings of a dump, and
-for each value the one counts that comes closest to what the HTP made of it.
+between; a half float beyond 65504 is read in three ways; and one may be dumped before it is rounded. So
+there are several readings of a dump, and for each value the one counts that comes closest to what the HTP
+made of it.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import torch
 
 from qnndbg.execute.effect import like
 from qnndbg.execute.encoding import dequantise, step_of
-from qnndbg.execute.noise import ROUNDINGS, floor_of, half_of, perturbed, rms, ulp16
+from qnndbg.execute.noise import ROUNDINGS, Floor, floor_of, half_of, perturbed, rms, ulp16
 from qnndbg.execute.program import Place, Program
 from qnndbg.execute.reference import Computed
 from qnndbg.model.graph import Arg, Node, QuantParams, Ref, Seq
@@ -44,8 +45,8 @@ class Local:
     """Every value as the CPU computes it from the HTP's inputs of that op."""
 
     values: dict[Place, torch.Tensor] = field(default_factory=dict)
-    floors: dict[Place, float] = field(default_factory=dict)
-    """RMS error that rounding explains; see :mod:`qnndbg.execute.noise`."""
+    floors: dict[Place, Floor] = field(default_factory=dict)
+    """What rounding explains; see :mod:`qnndbg.execute.noise`."""
     read: dict[Place, torch.Tensor] = field(default_factory=dict)
     """What the users of each value read, if that is not what was dumped."""
     held: dict[Place, torch.Tensor] = field(default_factory=dict)
@@ -56,11 +57,11 @@ class Local:
 
 def evaluate_locally(program: Program, taps: Taps) -> Local:
     """Evaluate each op from the HTP's values; where none was dumped, from what the CPU computes."""
-    walks = [_Walk(program, taps, reading) for reading in _readings(taps)]
+    walks = _walks(program, taps)
     plain = walks[0]
     local = Local(dict(plain.rounded), held=plain.held, results=plain.results, problems=plain.problems)
     local.values |= plain.given
-    local.floors |= {place: rms(ulp16(value)) * ROUNDINGS for place, value in plain.given.items()}
+    local.floors |= {place: _held_floor(value) for place, value in plain.given.items()}
     chosen: dict[Place, _Walk] = {}
     for place, tap in taps.values.items():
         best = min(walks, key=lambda walk: distance(walk.rounded.get(place), tap))
@@ -71,17 +72,40 @@ def evaluate_locally(program: Program, taps: Taps) -> Local:
     noisy = _Walk(program, taps, _plain, noisy=True)
     for place, node in plain.nodes.items():
         if place in noisy.exact:
-            moved, encoding = noisy.exact[place], taps.encodings.get(place, node.encoding)
-            local.floors[place] = floor_of(node, plain.exact[place], moved, encoding, half=taps.half)
+            encoding = _unit(place, node, taps)
+            local.floors[place] = floor_of(
+                node, plain.exact[place], noisy.exact[place], encoding, half=taps.half
+            )
     return local
 
 
-def _readings(taps: Taps) -> list[Reading]:
-    if taps.half:
-        if all(_representable(tap) for tap in taps.values.values()):
-            return [_plain]
-        return [*(_clamping(limit) for limit in (*FP16_OVERFLOW, math.inf))]
-    return [_plain, _unclipped] if any(_at_end(taps, place) for place in taps.values) else [_plain]
+def _unit(place: Place, node: Node, taps: Taps) -> QuantParams | None:
+    """The encoding in whose steps a value may be off: its own, or what a dequantise op reads."""
+    own = taps.encodings.get(place, node.encoding)
+    if own is not None or ".dequantize_" not in node.target:
+        return own
+    return next((taps.encodings.get(Place(place.partition, name, 0)) for name in inputs_of(node.args)), None)
+
+
+def _held_floor(value: torch.Tensor) -> Floor:
+    ulp = ulp16(value)
+    return Floor(rms(ulp) * ROUNDINGS, float(ulp.max()) if ulp.numel() else 0.0)
+
+
+def _walks(program: Program, taps: Taps) -> list[_Walk]:
+    """The program in each reading that the dumped values allow, the plain one first."""
+    if not taps.half:
+        clips = any(_at_end(taps, place) for place in taps.values)
+        readings = [_plain, _unclipped] if clips else [_plain]
+        return [_Walk(program, taps, reading) for reading in readings]
+    overflows = not all(_representable(tap) for tap in taps.values.values())
+    limits = (*FP16_OVERFLOW, math.inf) if overflows else (math.inf,)
+    walks = [_Walk(program, taps, _clamping(limit)) for limit in limits]
+    if any(not torch.equal(half_of(tap), tap) for tap in taps.values.values()):
+        walks.append(_Walk(program, taps, _rounded))
+    if walks[0].held:
+        walks.append(_Walk(program, taps, _plain, holds=False))
+    return walks
 
 
 def _at_end(taps: Taps, place: Place) -> bool:
@@ -95,6 +119,11 @@ def _at_end(taps: Taps, place: Place) -> bool:
 
 def _plain(tap: torch.Tensor, computed: Computed) -> torch.Tensor:
     return like(tap, computed.value)
+
+
+def _rounded(tap: torch.Tensor, computed: Computed) -> torch.Tensor:
+    """As a half float: some values are dumped before they are rounded to one."""
+    return like(half_of(tap), computed.value)
 
 
 def _clamping(limit: float) -> Reading:
@@ -143,8 +172,10 @@ def distance(value: torch.Tensor | None, tap: torch.Tensor) -> float:
 class _Walk:
     """The program with the HTP's values in one reading."""
 
-    def __init__(self, program: Program, taps: Taps, reading: Reading, *, noisy: bool = False) -> None:
-        self.taps, self.reading, self.noisy = taps, reading, noisy
+    def __init__(
+        self, program: Program, taps: Taps, reading: Reading, *, noisy: bool = False, holds: bool = True
+    ) -> None:
+        self.taps, self.reading, self.noisy, self.holds = taps, reading, noisy, holds
         self.generator = torch.Generator().manual_seed(SEED)
         self.nodes: dict[Place, Node] = {}
         self.exact: dict[Place, torch.Tensor] = {}
@@ -171,7 +202,7 @@ class _Walk:
 
     def _given(self, place: Place, value: torch.Tensor | None) -> torch.Tensor | None:
         """An input or constant as the HTP holds it."""
-        if value is None or place.partition is None or not self.taps.half:
+        if value is None or place.partition is None or not self.taps.half or not self.holds:
             return value
         held = half_of(value)
         if not torch.equal(held, value):

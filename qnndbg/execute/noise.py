@@ -10,6 +10,7 @@ all, and what only moves or compares numbers none but that rounding.
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import torch
 
@@ -72,33 +73,45 @@ def ulp16(value: torch.Tensor) -> torch.Tensor:
     return (torch.exp2(exponent) * ULP16).clamp(min=SUBNORMAL16).to(value.dtype)
 
 
+class Floor(NamedTuple):
+    """The error that rounding explains at one value, in real units."""
+
+    rms: float
+    peak: float
+    """Of a single element."""
+
+
 def floor_of(
     node: Node, exact: torch.Tensor, moved: torch.Tensor, encoding: QuantParams | None, *, half: bool
-) -> float:
-    """The RMS error, in real units, that rounding explains at one output of an op.
+) -> Floor:
+    """The error that rounding explains at one output of an op.
 
     Args:
         node: which computes it.
         exact: its value from the HTP's inputs, unrounded.
         moved: the same from perturbed inputs.
-        encoding: of the output.
+        encoding: of the output; of a dequantise op, which the HTP may fuse, that of its input.
         half: computed in half floats.
     """
     if not exact.is_floating_point() or exact.numel() == 0:
-        return 0.0
-    rounding = noise = 0.0
+        return Floor(0.0, 0.0)
     kind = kind_of(node)
+    noise = moved - exact
+    if kind in MOVES or (encoding is not None and kind in EXACT_SUMS) or (encoding is None and not half):
+        noise = torch.zeros_like(exact)
     if encoding is not None:
         steps = step_of(encoding, exact.shape).double()
-        rounding = float(steps.square().mean().sqrt()) * ROUNDINGS
-        noise = 0.0 if kind in EXACT_SUMS | MOVES else rms(moved - exact)
     elif half:
-        # A move too: what it reads may have been dumped before it was rounded.
-        rounding = rms(ulp16(exact)) * ROUNDINGS
-        noise = 0.0 if kind in MOVES else rms(moved - exact)
-    elif not half:
-        rounding = rms(exact) * FLOAT32
-    return math.hypot(rounding, noise)
+        # Of a move too: what it reads may have been dumped before it was rounded.
+        steps = ulp16(exact).double()
+    else:
+        steps = exact.abs().double() * FLOAT32
+    return Floor(math.hypot(rms(steps) * ROUNDINGS, rms(noise)), _peak(steps) + _peak(noise))
+
+
+def _peak(value: torch.Tensor) -> float:
+    finite = value[torch.isfinite(value)]
+    return float(finite.abs().max()) if finite.numel() else 0.0
 
 
 def half_of(value: torch.Tensor) -> torch.Tensor:

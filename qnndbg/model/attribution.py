@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Literal
 
 from msgspec import Struct
@@ -11,6 +12,22 @@ Step = Literal["quantisation", "backend"]
 SMOOTH = 0.2
 """An effect of which the slope explains less than this share passes through a jump."""
 PlaceKind = Literal["op", "input", "constant"]
+
+
+PEAKS = 2.0
+"""A single element may show this many times as much over its floor as the RMS over its own."""
+
+
+def over_floor(error: float, peak: float, floor: float, peak_floor: float | None) -> float:
+    """An error as a multiple of what rounding explains; infinite if that is nothing.
+
+    The larger of two multiples: of the RMS, and, for errors of a few elements, half of that of the largest.
+    """
+    if not error:
+        return 0.0
+    if not floor:
+        return math.inf
+    return max(error / floor, peak / peak_floor / PEAKS if peak_floor else 0.0)
 
 
 class Rounding(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -51,6 +68,9 @@ class Effect(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """RMS of the error made here, in real units."""
     floor: float = 0.0
     """RMS that rounding explains here."""
+    peak_error: float = 0.0
+    """Of a single element."""
+    peak_floor: float | None = None
     signal: float = 0.0
     """RMS of the reference."""
     linear: float | None = None
@@ -66,6 +86,8 @@ class Effect(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """All that the op reads are whole numbers."""
     stagnates: bool = False
     """It sums numbers that are less than half a unit in the last place of the sum."""
+    state: str = ""
+    """The state that the op reads, if it reads one."""
     fused: bool = False
     """The HTP did not clip here, since it fuses the op with the next one."""
 
@@ -84,7 +106,7 @@ class Effect(Struct, frozen=True, kw_only=True, omit_defaults=True):
         """Error over floor: above 1 it is more than rounding explains on average; infinite if none is."""
         if not self.error:
             return 0.0
-        return self.error / self.floor if self.floor else float("inf")
+        return over_floor(self.error, self.peak_error, self.floor, self.peak_floor)
 
 
 class Attribution(Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -214,6 +214,8 @@ class Value(Struct, frozen=True, kw_only=True, omit_defaults=True):
     tensor: TensorRef
     floor: float | None = None
     """In a local run: the RMS error, in real units, that rounding alone explains."""
+    peak_floor: float | None = None
+    """The same of a single element."""
 
 
 class Run(Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -7,7 +7,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from qnndbg.model.attribution import PlaceKind, Step
+from qnndbg.model.attribution import PlaceKind, Step, over_floor
 from qnndbg.model.graph import QuantParams
 
 MAX_SQNR_DB = 200.0
@@ -65,6 +65,8 @@ class LayerResult(Struct, frozen=True, kw_only=True):
     """Why nothing could be compared; empty if it was."""
     floor: float | None = None
     """RMS error, in real units, that rounding alone explains."""
+    peak_floor: float | None = None
+    """Error of a single element, in real units, that rounding alone explains."""
     effect: float | None = None
     """Share of the backend's error of the worst output that is made here; may be negative."""
     fused: bool = False
@@ -72,24 +74,22 @@ class LayerResult(Struct, frozen=True, kw_only=True):
 
     @property
     def excess(self) -> float | None:
-        """Local error over noise floor, both RMS; infinite where rounding explains nothing of it."""
-        return None if self.local is None or self.floor is None else over_floor(self.local, self.floor)
+        """Local error over noise floor; infinite where rounding explains nothing of it."""
+        return None if self.local is None else self._over_floor(self.local)
 
     @property
     def inherited(self) -> float | None:
         """The same of the accumulated error."""
-        if self.accumulated is None or self.floor is None:
+        return None if self.accumulated is None else self._over_floor(self.accumulated)
+
+    def _over_floor(self, error: ErrorMetrics) -> float | None:
+        if self.floor is None:
             return None
-        return over_floor(self.accumulated, self.floor)
-
-
-def over_floor(error: ErrorMetrics, floor: float) -> float:
-    """An error's RMS as a multiple of a floor; infinite for elements that turn non-finite."""
-    if not error.mismatched:
-        return 0.0
-    if error.nonfinite or error.rms_abs is None:
-        return math.inf
-    return error.rms_abs / floor if floor else math.inf
+        if not error.mismatched:
+            return 0.0
+        if error.nonfinite or error.rms_abs is None:
+            return math.inf
+        return over_floor(error.rms_abs, error.max_abs or 0.0, self.floor, self.peak_floor)
 
 
 class Rung(Struct, frozen=True, kw_only=True):
@@ -128,6 +128,7 @@ Cause = Literal[
     "precision",
     "integers",
     "stagnation",
+    "state",
     "amplified",
     "rounding",
     "flipped",

@@ -14,9 +14,10 @@ from typing import Any
 import numpy as np
 import torch
 
+from qnndbg.analyze.twins import twins
 from qnndbg.execute.effect import exact_effects, like, linear_effects
 from qnndbg.execute.local import Local, Taps, inputs_of
-from qnndbg.execute.noise import half_of, ulp16
+from qnndbg.execute.noise import Floor, half_of, ulp16
 from qnndbg.execute.program import Place, Program
 from qnndbg.execute.reference import Computed
 from qnndbg.execute.rounding import channel_axis, grid_of, rounding_of
@@ -46,7 +47,7 @@ class _Side:
 
     targets: dict[Place, torch.Tensor] = field(default_factory=dict)
     errors: dict[Place, torch.Tensor] = field(default_factory=dict)
-    floors: Mapping[Place, float] = field(default_factory=dict)
+    floors: Mapping[Place, Floor] = field(default_factory=dict)
     roundings: dict[Place, Rounding] = field(default_factory=dict)
     fused: frozenset[Place] = frozenset()
     half: bool = False
@@ -83,7 +84,7 @@ def attribute_quantisation(
 
     Args:
         float_model: as it was when the observers were put in.
-        quantised_model: what convert_pt2e returned, in which ops keep their names.
+        quantised_model: what convert_pt2e returned, or what was exported of it.
         method: whose outputs they are.
         sample: of which inputs.
     """
@@ -92,11 +93,12 @@ def attribute_quantisation(
 
 
 class _Quantised:
-    """Finds the quantised value of each input, constant and op of the float model, by the op's name."""
+    """Finds the quantised value of each input, constant and op of the float model, by the ops' order."""
 
     def __init__(self, float_model: Program, quantised_model: Program) -> None:
         self.float_model = float_model
         self.nodes = {node.name: node for node in quantised_model.graph.nodes}
+        self.twins = twins(float_model.graph, quantised_model.graph)
         self.values: dict[str, torch.Tensor] = {}
         self.results = quantised_model.run(self._collect).results
         self.rounded_by: dict[str, Node] = {}
@@ -112,16 +114,15 @@ class _Quantised:
     def side(self) -> tuple[_Side, Sequence[object]]:
         side = _Side()
         for node in self.float_model.graph.nodes:
-            twin = self.nodes.get(node.name)
-            if node.op == "call_function" and twin is not None and twin.target == node.target:
+            twin = self.twins.get(node.name)
+            if twin is not None:
                 self._constants(node, twin, side)
-            if (node.op == "call_function" and twin is not None) or node.role == "input":
-                self._activation(node, side)
+                self._activation(node, twin, side)
         self._local_errors(side)
         return side, self.results
 
-    def _activation(self, node: Node, side: _Side) -> None:
-        exact, rounded_by = self.values.get(node.name), self.rounded_by.get(node.name)
+    def _activation(self, node: Node, twin: Node, side: _Side) -> None:
+        exact, rounded_by = self.values.get(twin.name), self.rounded_by.get(twin.name)
         if exact is None:
             return
         place = Place(None, node.name, 0)
@@ -295,7 +296,7 @@ class _Described:
         node, error = self.nodes[place], side.errors.get(place)
         if error is None and place in side.targets:
             error = like(side.targets[place], self.values[place]).double() - self.values[place].double()
-        constant = node.constant is not None
+        constant, floor = node.constant is not None, side.floors.get(place)
         return Effect(
             kind="op" if node.op == "call_function" else "constant" if constant else "input",
             name=names.get(place, node.name),
@@ -304,7 +305,9 @@ class _Described:
             output=place.output,
             **self._said(place),
             error=_rms(error),
-            floor=side.floors.get(place, 0.0),
+            floor=floor.rms if floor is not None else 0.0,
+            peak_error=_largest(error),
+            peak_floor=floor.peak if floor is not None else None,
             signal=_rms(self.values[place]),
             linear=linear,
             exact=exact,
@@ -324,6 +327,7 @@ class _Described:
             "role": role if node.target.split(".")[1:2] and node.target.split(".")[1] in WEIGHTED else "",
             "module": node.origin.module_path,
             "source": node.origin.source,
+            "state": next((s.node for s in self._sources(place) if self.nodes[s].role == "state"), ""),
         }
 
     def _half(self, place: Place, side: _Side) -> dict[str, Any]:
@@ -351,6 +355,12 @@ def _stagnates(total: torch.Tensor, part: torch.Tensor) -> bool:
     if not part.is_floating_point() or not part.numel():
         return False
     return bool(part.abs().median() <= ulp16(total.abs().max()) / 2) and bool(part.abs().max() > 0)
+
+
+def _largest(error: torch.Tensor | None) -> float:
+    if error is None or not error.numel():
+        return 0.0
+    return min(float(error.abs().nan_to_num().max()), LARGEST)
 
 
 def _rms(value: torch.Tensor | None) -> float:

@@ -78,7 +78,9 @@ class _References:
         if fits and prepared is not None and exported is not None:
             self._simple("annotation", prepared, "float")
             float_model = Program(prepared, self.inputs, self._load, meaning="float")
-            quantised_model = Program(exported, self.inputs, self._load)
+            # By the names that the float model has too; torch.export numbers them anew.
+            converted = self.recording.last_graph("quantized", self.method)
+            quantised_model = Program(converted or exported, self.inputs, self._load)
             for found in attribute_quantisation(float_model, quantised_model, self.method, self.sample):
                 self.writer.attribution(found)
 
@@ -173,13 +175,14 @@ class _References:
             for tensor in graph.tensors:
                 place = Place(number, tensor.node, tensor.output)
                 if place in local.values:
-                    stored = self._store(local.values[place])
+                    stored, floor = self._store(local.values[place]), local.floors.get(place)
                     found.append(
                         Value(
                             name=tensor.name,
                             partition=number,
                             tensor=stored,
-                            floor=local.floors.get(place),
+                            floor=floor.rms if floor is not None else None,
+                            peak_floor=floor.peak if floor is not None else None,
                         )
                     )
         return found

@@ -87,6 +87,7 @@ CAUSE_RULES: dict[Cause, str] = {
     "precision": "QD109",
     "few bits": "QD109",
     "stagnation": "QD110",
+    "state": "QD305",
     "integers": "QD111",
 }
 """A source's cause to the rule about it."""

@@ -7,7 +7,6 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.sweep.peer import ask
 from tests.sweep.rows import Row, read_csv, write_csv
 from tests.sweep.sweep import chosen, discover, sweep
 from tests.sweep.table import line, summary, table
@@ -59,7 +58,7 @@ def run(asked: argparse.Namespace, keep: Path) -> list[Row]:
         sys.stdout.flush()
 
     for found in sweep(task, waiting, show):
-        rows += ask(found, keep) if asked.peer else found
+        rows += found
         rows.sort(key=lambda row: (row.test, row.case))
         if asked.csv:
             write_csv(asked.csv, rows)

@@ -1,7 +1,7 @@
 """Asks ExecuTorch's own debugger about the same lowering: does it work, and which layer does it name?
 
-It gets the ETRecord of upstream's lowering, the inputs, and the ETDump of the build with the dump that
-the recording holds, which comes of the same edge program; then ``Inspector.calculate_numeric_gap`` with
+It gets the ETRecord of upstream's lowering with the maps of the build with the dump, which comes of the same
+edge program, the inputs, and that build's ETDump; then ``Inspector.calculate_numeric_gap`` with
 the QNN backend's own comparator by SQNR, against the graph that the backend's own
 ``QNNIntermediateDebugger`` takes.
 """
@@ -10,71 +10,52 @@ from __future__ import annotations
 
 import math
 import tempfile
-from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-import msgspec
-from msgspec.structs import replace
-
-from qnndbg.errors import WorkerCrashedError
-from qnndbg.execute.worker import run_job
 from qnndbg.recording.store import Recording, open_recording
-from tests.sweep.rows import ETRECORD, Row, first_line
+from tests.sweep.rows import ETRECORD, first_line
 
 REFERENCE_GRAPH = "edge_after_transform/forward"
-LOG = "peer.log"
 
 
-def ask(rows: Iterable[Row], keep: Path) -> list[Row]:
-    """The rows, with the answer for each that has an ETRecord."""
-    rows = list(rows)
-    waiting = [i for i, row in enumerate(rows) if row.status == "recorded" and not row.peer]
+def ask(place: Path, etrecord: Any, tapped: Any) -> dict[str, Any]:
+    """The columns of a row that are its answer.
 
-    def answered(event: dict[str, object]) -> None:
-        if "answer" in event:
-            at = waiting.pop(0)
-            rows[at] = replace(rows[at], **msgspec.convert(event["answer"], dict[str, Any]))
-
-    while waiting:
-        places = [str(keep / rows[i].recording) for i in waiting]
-        try:
-            run_job("tests.sweep.peer:work", {"places": places}, log=keep / LOG, on_event=answered)
-        except WorkerCrashedError as error:
-            answered({"answer": {"peer": f"crashed: {error.fact}"}})
-    return rows
-
-
-def work(payload: dict[str, list[str]], report: Callable[[dict[str, object]], None]) -> None:
-    """Answer for each recording, in a process that may die of it."""
-    from tests.sweep import upstream
-
-    upstream.load()  # the comparator is in a package that imports what may be missing
-    for place in payload["places"]:
-        try:
-            answer = _answer(Path(place))
-        except Exception as error:  # noqa: BLE001 whatever it raises is the answer
-            answer = {"peer": first_line(error)}
-        report({"answer": answer})
+    Args:
+        place: of the recording.
+        etrecord: of upstream's lowering, in memory: written to a file it loses encodings and axis orders.
+        tapped: the program manager of the build with the dump.
+    """
+    try:
+        # Only a lowering with the dump knows to which op a dumped tensor belongs.
+        etrecord._debug_handle_map = tapped.debug_handle_map
+        etrecord._delegate_map = tapped.delegate_map
+        etrecord._instruction_id_to_num_outs_map = tapped.instruction_id_to_num_outs_map
+        file = place.with_suffix(ETRECORD)
+        file.unlink(missing_ok=True)
+        etrecord.save(str(file))
+        return _answer(place, etrecord.graph_map[REFERENCE_GRAPH])
+    except Exception as error:  # noqa: BLE001 whatever it raises is the answer
+        return {"peer": first_line(error)}
 
 
-def _answer(place: Path) -> dict[str, object]:
+def _answer(place: Path, edge: Any) -> dict[str, Any]:
     from executorch.backends.qualcomm.debugger.qcom_numerical_comparator_sample import QcomSQNRComparator
-    from executorch.devtools import Inspector, parse_etrecord
+    from executorch.devtools import Inspector
 
-    etrecord = place.with_suffix(ETRECORD)
-    if not etrecord.exists():
-        return {"peer": "no ETRecord: the upstream test does not emit the program itself"}
+    recording = open_recording(place)
+    if recording.run("htp-tapped") is None:
+        return {"peer": "nothing dumped"}
     with tempfile.TemporaryDirectory() as scratch:
         etdump, debug = Path(scratch, "etdump"), Path(scratch, "debug")
-        _dump(open_recording(place), etdump, debug)
+        _dump(recording, etdump, debug)
         inspector = Inspector(
             etdump_path=str(etdump),
             debug_buffer_path=str(debug),
-            etrecord=str(etrecord),
+            etrecord=str(place.with_suffix(ETRECORD)),
             reference_graph_name=REFERENCE_GRAPH,
         )
-        edge = parse_etrecord(str(etrecord)).graph_map[REFERENCE_GRAPH]
         gaps = inspector.calculate_numeric_gap(
             distance=QcomSQNRComparator(edge_ep=edge), reference_graph=REFERENCE_GRAPH
         )

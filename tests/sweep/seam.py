@@ -31,6 +31,9 @@ from types import ModuleType
 from typing import Any
 from unittest import mock
 
+from executorch.exir.program._program import EdgeProgramManager
+from msgspec.structs import replace
+
 import qnndbg
 from qnndbg.errors import QnndbgError, WorkerFailedError
 from qnndbg.execute.native_log import qnn_complaint
@@ -38,7 +41,8 @@ from qnndbg.pipeline import live
 from qnndbg.pipeline.descriptors import redirected
 from qnndbg.pipeline.work import work
 from qnndbg.recording.place import with_suffix
-from tests.sweep.rows import ETRECORD, LOG, Row, first_line, row_with_recording
+from tests.sweep.peer import ask
+from tests.sweep.rows import LOG, Row, first_line, row_with_recording
 
 QUANTIZERS = ("get_qdq_module", "get_prepared_qat_module")
 TRAINER = "get_converted_sgd_trained_module"
@@ -65,6 +69,8 @@ class _Block:
     """Size of the log when it began."""
     quantized: object = None
     """The module that the quantiser made in it."""
+    etrecord: Any = None
+    """Of upstream's lowering, if ExecuTorch's own debugger is to be asked."""
     peer: str = ""
     """Why there is no ETRecord."""
 
@@ -89,6 +95,8 @@ class Seam:
     done: Callable[[Row], None]
     number: int = 0
     block: _Block | None = None
+    emitted: Any = None
+    """The last program that ``to_executorch`` made."""
 
     @contextlib.contextmanager
     def installed(self, tests: ModuleType) -> Iterator[None]:
@@ -108,6 +116,7 @@ class Seam:
                 put(live, "run_job", lambda _original: _measured_here)
             if self.peer:
                 put(importlib.import_module(case.__module__), LOWER, _with_etrecord)
+                put(EdgeProgramManager, "to_executorch", self._emitting)
             try:
                 yield
             finally:
@@ -163,12 +172,20 @@ class Seam:
         if not self.peer or self.block is None:
             return
         try:
-            etrecord = executorch_prog.get_etrecord()
-            etrecord.update_representative_inputs(sample_inputs)
-            self.block.place.with_suffix(ETRECORD).unlink(missing_ok=True)
-            etrecord.save(str(self.block.place.with_suffix(ETRECORD)))
-        except Exception as error:  # noqa: BLE001 what it cannot save is what the column tells
+            self.block.etrecord = executorch_prog.get_etrecord()
+            self.block.etrecord.update_representative_inputs(sample_inputs)
+        except Exception as error:  # noqa: BLE001 whatever it raises is what the column tells
             self.block.peer = f"ETRecord: {first_line(error)}"
+
+    def _emitting(self, original: Call) -> Call:
+        """The last program that is emitted within a block is that of the build with the dump."""
+
+        @functools.wraps(original)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            self.emitted = original(*args, **kwargs)
+            return self.emitted
+
+        return call
 
     def _enough(self) -> None:
         if self.most and self.number >= self.most:
@@ -213,7 +230,11 @@ class Seam:
             recording=block.place.relative_to(self.keep).as_posix() if block.place.exists() else "",
             peer=block.peer,
         )
-        self.done(row_with_recording(row, block.rec.recordings[0]) if block.rec.recordings else row)
+        if block.rec.recordings:
+            row = row_with_recording(row, block.rec.recordings[0])
+        if row.status == "recorded" and block.etrecord is not None:
+            row = replace(row, **ask(block.place, block.etrecord, self.emitted))
+        self.done(row)
 
     def _said(self, error: BaseException, block: _Block) -> str:
         complaint = "" if _asserted_by_test(error) else qnn_complaint(self.keep / LOG, block.logged)

@@ -27,7 +27,7 @@ from qnndbg.analyze.verdict import Evidence, GuiltyPass, judge
 from qnndbg.analyze.wording import failed, not_delegated
 from qnndbg.model.attribution import Attribution, Effect
 from qnndbg.model.graph import Node, QuantParams, Ref, TensorRef
-from qnndbg.model.recording import QnnGraph, QnnOp, QnnTensor, Run, RunnerName
+from qnndbg.model.recording import QnnGraph, QnnOp, QnnTensor, Run, RunnerName, is_half
 from qnndbg.model.result import Comparison, Coverage, ErrorMetrics, LayerResult, Source, Verdict
 from qnndbg.recording.store import Recording
 
@@ -224,7 +224,7 @@ class _Layer:
         reference = numbers(self.recording.tensor(ref), ref.dtype)
         if reference is None:
             return None
-        if self.recording.manifest.precision.startswith("fp16"):
+        if is_half(self.recording.manifest.precision):
             reference = saturate_infinite(reference)
         target = same_rank(reference, self._target())
         if target.shape != reference.shape:
@@ -237,7 +237,7 @@ class _Layer:
     def _target(self) -> Array:
         raw = self.recording.tensor(self.sides["htp-tapped"].values[self.tensor.name])
         if raw.dtype.kind == "f":
-            return saturate(raw) if self.recording.manifest.precision.startswith("fp16") else raw
+            return saturate(raw) if is_half(self.recording.manifest.precision) else raw
         return raw if self.tensor.encoding is None else dequantise(raw, self.tensor.encoding)
 
     def _unit(self) -> QuantParams | None:

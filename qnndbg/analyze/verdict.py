@@ -16,7 +16,7 @@ from qnndbg.analyze import wording
 from qnndbg.analyze.causes import FLOOR_LIMIT
 from qnndbg.analyze.touched import Touched
 from qnndbg.model.attribution import PassChange
-from qnndbg.model.recording import RunnerName
+from qnndbg.model.recording import RunnerName, is_half
 from qnndbg.model.result import (
     MAX_SQNR_DB,
     Cause,
@@ -230,7 +230,7 @@ def _at_fault(name: StepName, rung: Rung | None, evidence: Evidence) -> bool:
         and _only_rounds(rung, evidence)
     ):
         return False
-    half = evidence.precision.startswith("fp16")
+    half = is_half(evidence.precision)
     return kept < (FP16_OUTPUT_DB if half else BACKEND_DB) or (not half and _doubles(rung, evidence))
 
 

@@ -38,6 +38,11 @@ RunnerName = Literal[
 """Who computed the values of a run; see :class:`Run`."""
 
 
+def is_half(precision: str) -> bool:
+    """Whether floats are half floats inside the delegates; ``float`` is what is not quantised at all."""
+    return precision.startswith("fp16") or precision == "float"
+
+
 class Environment(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Everything outside the model that can change an answer."""
 

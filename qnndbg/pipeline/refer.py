@@ -20,7 +20,7 @@ from qnndbg.execute.local import Local, Taps, distance, evaluate_locally
 from qnndbg.execute.program import Place, Program, Trace
 from qnndbg.execute.reference import Meaning
 from qnndbg.model.graph import Graph, QuantParams, Ref, TensorRef
-from qnndbg.model.recording import QnnTensor, Run, RunnerName, Value
+from qnndbg.model.recording import QnnTensor, Run, RunnerName, Value, is_half
 from qnndbg.pipeline.attribute import attribute_backend, attribute_quantisation
 from qnndbg.pipeline.pass_search import search_passes
 from qnndbg.pipeline.stored import tensor_from
@@ -134,7 +134,7 @@ class _References:
                     encodings[place] = tensor.encoding
                     value = value if value.is_floating_point() else dequantise(value, tensor.encoding)
                 values[place] = value
-        return Taps(values, encodings, half=self.recording.manifest.precision.startswith("fp16"))
+        return Taps(values, encodings, half=is_half(self.recording.manifest.precision))
 
     def _misdumped(self, program: Program, tapped: Run, taps: Taps, local: Local) -> Run | None:
         """The run with what the program hands out in place of dumps that are wrong though it is right."""

@@ -65,6 +65,7 @@ def _source(attribution: Attribution, effect: Effect) -> Source:
         excess=excess if math.isfinite(excess) else None,
         cause=cause,
         detail=detail,
+        explained=attribution.explained,
         measured=effect.exact is not None,
     )
 

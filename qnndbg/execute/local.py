@@ -212,8 +212,8 @@ class _Walk:
     def _noisy(self, place: Place, value: torch.Tensor | None, computed: Computed) -> torch.Tensor | None:
         if not self.noisy or value is None or computed.node.op == "get_attr":
             return value
-        if computed.node.constant is not None and not self.taps.half:
-            return value  # weights are integers on both sides
+        if computed.node.op == "placeholder" and not self.taps.half:
+            return value  # both sides are given the same, and weights are integers
         encoding = self.taps.encodings.get(place, computed.node.encoding)
         return perturbed(value, encoding, self.generator, half=self.taps.half)
 

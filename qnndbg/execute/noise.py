@@ -28,7 +28,7 @@ FLOAT32 = 2.0**-22
 ROUNDINGS = math.sqrt(2 / 12)
 """RMS in steps of the difference of two values rounded apart: each is uniform within half a step."""
 EXACT_SUMS = {"convolution", "conv1d", "conv2d", "conv3d", "linear", "mm", "bmm", "addmm", "matmul"}
-"""Ops that the HTP computes from quantised inputs in integers wide enough, so that these add no noise."""
+"""Ops whose sums the HTP takes wide enough, in integers and in floats, so that they add no noise (measured)."""
 MOVES = {
     "view", "view_copy", "_unsafe_view", "reshape", "permute", "permute_copy", "transpose",
     "transpose_copy", "squeeze", "squeeze_copy", "unsqueeze", "unsqueeze_copy", "slice", "slice_copy",
@@ -97,7 +97,7 @@ def floor_of(
         return Floor(0.0, 0.0)
     kind = kind_of(node)
     noise = moved - exact
-    if kind in MOVES or (encoding is not None and kind in EXACT_SUMS) or (encoding is None and not half):
+    if kind in MOVES | EXACT_SUMS or (encoding is None and not half):
         noise = torch.zeros_like(exact)
     if encoding is not None:
         steps = step_of(encoding, exact.shape).double()

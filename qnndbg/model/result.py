@@ -158,6 +158,8 @@ class Source(Struct, frozen=True, kw_only=True):
     """Of a constant: what it is to the op, such as ``weight``."""
     share: float
     """Of the output's error in this step."""
+    explained: float | None = None
+    """Sum of all linear effects on that output: near 1 the slope tells the whole error."""
     measured: bool = True
     """By putting the target's values in place by place; else estimated by the slope."""
     excess: float | None

@@ -36,7 +36,8 @@ def sources_table(sources: tuple[Source, ...], *, everything: bool) -> Renderabl
     for rows in _groups(sources, everything=everything):
         first = rows[0]
         of = f" of output {first.output}" if several else ""
-        table.add_row("", Text(first.step, "dim"), Text(f"share of the error{of}", "dim"))
+        slope = "" if first.explained is None else f"; one slope explains {first.explained:.0%} of it"
+        table.add_row("", Text(first.step, "dim"), Text(f"share of the error{of}{slope}", "dim"))
         for source in rows:
             where = ", ".join(part for part in (source.module, source.source) if part)
             table.add_row(

@@ -222,9 +222,9 @@ class Run(Struct, frozen=True, kw_only=True, omit_defaults=True):
     ``eager``: the module. ``annotation``: the float graph behind the annotation passes. ``quantized``: what
     convert_pt2e returned. ``export``: behind the export passes. ``edge``: decomposed. ``transform``: the edge
     graph before to_backend. These and what follows are in quantised meaning. ``reference``: the
-    partitions' last graphs, every QNN tensor. ``local``: the same, each op on the HTP's own inputs. ``htp-tapped`` and ``htp``:
-    the emulator, with and without the dump of intermediates. ``htp-given``: the latter with the inputs in
-    the memory layout that they were given in, where that is not contiguous.
+    partitions' last graphs, every QNN tensor. ``local``: the same, each op on the HTP's own inputs.
+    ``htp-tapped`` and ``htp``: the emulator, with and without the dump of intermediates. ``htp-given``: the
+    latter with the inputs in the memory layout that they were given in, where that is not contiguous.
     """
 
     runner: RunnerName

@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from qnndbg.model.recording import Fallback, Stage
-from qnndbg.pipeline.refer import tensor_from
+from qnndbg.pipeline.stored import tensor_from
 from qnndbg.recording.place import numbered
 from qnndbg.recording.store import Recording, open_recording
 from tests.emulator.conftest import SCRIPTS, Command, Recorded

@@ -12,7 +12,7 @@ import torch
 from qnndbg.errors import RecordingError
 from qnndbg.execute.reference import Meaning
 from qnndbg.model.recording import Stage
-from qnndbg.pipeline.refer import tensor_from
+from qnndbg.pipeline.stored import tensor_from
 from qnndbg.pipeline.snapshots import Snapshot, list_snapshots, run_snapshot
 from qnndbg.recording.store import Recording
 from tests.emulator.conftest import ROOT, Recorded

@@ -196,7 +196,7 @@ aten_mean_dim@0 | aten.mean.dim | encoder.layers.0.pool.reduce | net.py:25 | 60.
 aten_gelu_default@0 | aten.gelu.default | head_act | net.py:26 | 55.4 | 133 | 39 | 61.7 | 73 | 21.4 | 0.982
 aten_native_layer_norm_default@0 | aten.native_layer_norm.default | norm | net.py:27 | 52.3 | 101 | 47 | 90.6 | 1.9 | 3.2 | 0.021
 aten_view_copy_default@0 | aten.view_copy.default | | net.py:28 | 52.3 | 101 | 47 | 200 | 0 | 0 | 0
-output_aten_linear_default@0 | aten.linear.default | head | net.py:29 | 24.9 | 97 | 77 | 93.3 | 1.2 | 1 | 0.003"""
+output_aten_linear_default@0 | aten.linear.default | head | net.py:29 | 24.9 | 97 | 77 | 93.3 | 1.2 | 1 | 0.003"""  # noqa: E501 a row is a line
 
 
 @pytest.fixture
@@ -275,7 +275,7 @@ aten_linear_default@0 | aten.linear.default | up | net.py:11 | 71.3 | 9.4 | 1.2 
 aten_mul_tensor@0 | aten.mul.Tensor | | net.py:12 | 0.2 | 4012.7 | 5.1e6 | 0.2 | 4012.7 | 5.1e6 | 0.997
 aten_relu_default@0 | aten.relu.default | act | net.py:13 | 0.2 | 4012.7 | 5.1e6 | 200 | 0 | 0 | 0
 aten_mul_tensor_1@0 | aten.mul.Tensor | | net.py:14 | 0.2 | 2300000 | 7e5 | 88.0 | 0.5 | 0.4 | 0
-output_aten_linear_default_1@0 | aten.linear.default | down | net.py:15 | 2.6 | 51000.2 | 900 | 74.0 | 3.3 | 0.9 | 0.003"""
+output_aten_linear_default_1@0 | aten.linear.default | down | net.py:15 | 2.6 | 51000.2 | 900 | 74.0 | 3.3 | 0.9 | 0.003"""  # noqa: E501 a row is a line
 
 
 @pytest.fixture

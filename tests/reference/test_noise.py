@@ -40,7 +40,7 @@ def floats() -> torch.Tensor:
 def test_spacing_is_that_of_half_floats() -> None:
     values = halves()
     with np.errstate(over="ignore"):
-        expected = np.abs(np.spacing(values.numpy().astype(np.float16)).astype(np.float32))
+        expected = np.spacing(np.abs(values.numpy()).astype(np.float16)).astype(np.float32)
     # That of the largest one is to what IEEE has no number for.
     finite = np.isfinite(expected)
     assert finite.sum() > 3000

@@ -309,7 +309,8 @@ class Sum(nn.Module):
         nn.init.constant_(self.total.weight, 0.25)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return self.head(self.total(x))
+        out: torch.Tensor = self.head(self.total(x))
+        return out
 
 
 def clipped() -> tuple[nn.Module, Inputs, list[Inputs]]:
@@ -325,7 +326,8 @@ class Padded(nn.Module):
         self.conv = nn.Conv2d(3, 4, 2, padding="same")
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return self.conv(x)
+        same: torch.Tensor = self.conv(x)
+        return same
 
 
 def padded() -> Made:

@@ -1,4 +1,4 @@
-"""Faults of which one step is guilty: the verdict names the step, the place in it, and the line of the model."""
+"""Faults of one step each: the verdict names the step, the place in it, and the line of the model."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_lowering_that_fails_is_to_blame_at_the_op(tmp_path: Path) -> None:
     recording = open_recording(folder)
     verdict = compare(recording).verdict
     assert (verdict.kind, verdict.op) == ("lowering", "aten.constant_pad_nd.default")
-    assert line_of("return self.conv(x)") in verdict.text
+    assert line_of("same: torch.Tensor = self.conv(x)") in verdict.text
     failure = recording.manifest.failure
     assert failure is not None
     assert failure.node is not None

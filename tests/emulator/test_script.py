@@ -155,7 +155,9 @@ def test_lowering_that_fails_is_recorded_beside_the_one_that_did_not(
     assert (event.name, event.error) == ("FixedLinearKeepDim", "RuntimeError: seeded fault")
     assert event.before == before.after
     assert failed.manifest.failure is not None
-    assert failed.manifest.failure.error == "the pass FixedLinearKeepDim failed: RuntimeError: seeded fault"
+    assert failed.manifest.failure.error == (
+        "the pass FixedLinearKeepDim of the stage transform failed: RuntimeError: seeded fault"
+    )
 
 
 def test_script_that_is_killed_leaves_every_lowering_that_it_began(command: Command, tmp_path: Path) -> None:

@@ -35,7 +35,8 @@ def exported(ops: int = 2) -> torch.export.ExportedProgram:
 
 
 def named(program: torch.export.ExportedProgram, name: str) -> torch.fx.Node:
-    return next(n for n in program.graph.nodes if n.name == name)
+    nodes: list[torch.fx.Node] = list(program.graph.nodes)
+    return next(node for node in nodes if node.name == name)
 
 
 def raised(function: Callable[..., Any], *args: Any) -> BaseException:

@@ -47,7 +47,8 @@ def test_clipped_elements_and_their_share_of_the_error() -> None:
     exact = torch.tensor([0.5, 1.5, 5.0, -1.0])
     rounded = torch.tensor([0.0, 2.0, 3.0, 0.0])  # off by 0.5, 0.5, 2 and 1: squares sum up to 5.5
     found = rounding_of(exact, rounded, GRID, axis=0)
-    assert (found.bits, found.clipped, found.clipped_energy) == (2, 0.5, pytest.approx(5.0 / 5.5))
+    assert (found.bits, found.clipped) == (2, 0.5)
+    assert found.clipped_energy == pytest.approx(5.0 / 5.5)
     assert found.range_used == pytest.approx(6.0 / 3.0)
     assert (found.channel, found.channels, found.spread) == (None, 0, 1.0)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from qnndbg.analyze.touched import touched
+from qnndbg.analyze.touched import Touched, touched
 from qnndbg.model.graph import Graph, Node, Origin, Ref
 from tests.unit.recordings import HALF, node
 
@@ -18,7 +18,7 @@ def graph(*nodes: Node) -> Graph:
 
 def test_equal_graphs_have_nothing_touched() -> None:
     found = touched(graph(RELU, ADD), graph(RELU, ADD))
-    assert found == ((), (), ())
+    assert found == Touched((), (), ())
     assert found.first is None
 
 
@@ -26,7 +26,7 @@ def test_made_changed_and_gone() -> None:
     made = node("view", args=(Ref("relu"),))
     changed = replace(ADD, args=(Ref("view"), 1))
     found = touched(graph(RELU, ADD, node("old")), graph(RELU, made, changed))
-    assert found == ((made,), (changed,), ("old",))
+    assert found == Touched((made,), (changed,), ("old",))
     assert found.first == changed
 
 

@@ -5,6 +5,8 @@ The dump itself can be wrong while the output is right, so the reference decides
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from qnndbg.analyze.delegates import delegate_outputs
@@ -34,6 +36,7 @@ def _of_method(recording: Recording, method: str) -> list[Payload]:
     for output, (given, computed, expected) in enumerate(zip(*columns, strict=False)):
         detail = _difference(recording, given, computed, expected)
         if detail:
+            detail = _swapped(recording, given, columns[1], output) or detail
             node = _maker(recording, origins[output] if output < len(origins) else None, method)
             found.append(
                 Payload(
@@ -69,6 +72,20 @@ def _difference(
     return (
         f"the tensor that was computed has {_db(tensor, reference)} and the output {_db(output, reference)}"
     )
+
+
+def _swapped(
+    recording: Recording, given: TensorRef | None, computed: Sequence[TensorRef | None], output: int
+) -> str:
+    """Which other output's bytes an output holds; empty if no one's."""
+    held = _numbers(recording, given)
+    for other, ref in enumerate(computed):
+        tensor = _numbers(recording, ref) if other != output else None
+        if held is not None and tensor is not None and tensor.size and tensor.dtype.kind in "if":
+            data = (tensor.astype(np.int32) if tensor.dtype == np.int64 else tensor).tobytes()
+            if held.tobytes().startswith(data):
+                return f"it holds the bytes of output {other}"
+    return ""
 
 
 def _int32_of(output: Array) -> Array:

@@ -34,6 +34,8 @@ from qnndbg.report.ladder import ladder_table
 from qnndbg.report.layers import Order, layer_table, lsb_or_ulp, ordered
 
 SHOWN_LAYERS = 15
+FLOOR_LEGEND = "×floor: times what rounding explains"
+EFFECT_LEGEND = "effect: share of the output's error"
 LABEL = 13
 """Cells for the names of the sections below the tables."""
 
@@ -117,7 +119,10 @@ def _layers(layers: tuple[LayerResult, ...], limit: int | None, sort: Order, wid
     title = _title("Layers", f"{len(shown)} of {len(compared)}, {by}{more}")
     legend = [f"{units.MADE_HERE} made here", f"{units.INHERITED} inherited", f"{units.EQUAL} bit-equal"]
     legend.append(f"{lsb_or_ulp(layers)} of the worst element")
-    return Group(title, layer_table(shown, layers, width), Text("  " + " · ".join(legend), "dim"))
+    told = any(layer.effect is not None for layer in layers)
+    below = [FLOOR_LEGEND, *([EFFECT_LEGEND] if told else [])]
+    lines = "\n".join(f"  {' · '.join(line)}" for line in (legend, below))
+    return Group(title, layer_table(shown, layers, width), Text(lines, "dim"))
 
 
 def _labelled(label: str, content: RenderableType) -> Table:

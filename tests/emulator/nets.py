@@ -310,3 +310,46 @@ def nonsense() -> int:
 def leaves() -> Made:
     """End the process, as a script does that is no factory."""
     sys.exit(3)
+
+
+class Sum(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.total, self.head = nn.Linear(16, 8), nn.Linear(8, 4)
+        nn.init.constant_(self.total.weight, 0.25)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        out: torch.Tensor = self.head(self.total(x))
+        return out
+
+
+def clipped() -> tuple[nn.Module, Inputs, list[Inputs]]:
+    """Sums of numbers of one sign, after a calibration with numbers of both: the sum clips, no input does."""
+    torch.manual_seed(0)
+    signs = [torch.randint(0, 2, (1, 16)) * 2.0 - 1.0 for _ in range(8)]
+    return Sum().eval(), (torch.linspace(0.5, 1.0, 16)[None],), [(x,) for x in signs]
+
+
+class Padded(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = nn.Conv2d(3, 4, 2, padding="same")
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        same: torch.Tensor = self.conv(x)
+        return same
+
+
+def padded() -> Made:
+    """An even kernel pads by one side only, with a pad op that the backend cannot build."""
+    return _seeded(Padded, 1, 3, 8, 8)
+
+
+class Long(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x * 2 + 1
+
+
+def long() -> Made:
+    """Numbers of int64 that int32 cannot hold."""
+    return Long(), (torch.tensor([[2**33 + 7, 5, 3, 1]]),)

@@ -13,8 +13,8 @@ import pytest
 import torch
 
 from qnndbg.model.recording import Fallback, Stage
-from qnndbg.pipeline.refer import tensor_from
 from qnndbg.pipeline.snapshots import list_snapshots, run_snapshot
+from qnndbg.pipeline.stored import tensor_from
 from qnndbg.recording.place import numbered
 from qnndbg.recording.store import Recording, open_recording
 from tests.emulator.conftest import SCRIPTS, Command, Recorded

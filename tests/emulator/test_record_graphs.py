@@ -12,8 +12,8 @@ import torch
 from qnndbg.errors import RecordingError
 from qnndbg.execute.reference import Meaning
 from qnndbg.model.recording import Stage
-from qnndbg.pipeline.refer import tensor_from
 from qnndbg.pipeline.snapshots import Snapshot, list_snapshots, run_snapshot
+from qnndbg.pipeline.stored import tensor_from
 from qnndbg.recording.store import Recording
 from tests.emulator.conftest import ROOT, Recorded
 

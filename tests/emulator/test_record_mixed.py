@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -97,7 +98,7 @@ def evaluated(
     recording: Recording,
     layers: tuple[LayerResult, ...],
     op: str,
-    formula: Callable[[NDArray[np.float64]], NDArray[np.float64]],
+    formula: Callable[[NDArray[Any]], NDArray[Any]],
 ) -> Activation:
     (layer,) = (layer for layer in layers if kind(layer) == op)
     (graph,) = recording.qnn

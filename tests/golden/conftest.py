@@ -9,12 +9,14 @@ from typing import NamedTuple
 
 import pytest
 
-from qnndbg.analyze.verdict import judge
+from qnndbg.analyze.verdict import Evidence, judge
 from qnndbg.model.graph import QuantParams, TensorRef
 from qnndbg.model.recording import Accuracy, Environment, Failure, Input, Manifest, PassEvent, Stage
-from qnndbg.model.result import MAX_SQNR_DB, Comparison, Coverage, ErrorMetrics, LayerResult, Rung
+from qnndbg.model.result import MAX_SQNR_DB, Comparison, Coverage, ErrorMetrics, LayerResult, Rung, Source
 
 FOLDER = Path(__file__).parent
+FLOOR = 0.001
+"""Of every layer, in real units."""
 Golden = Callable[[str, str], None]
 
 
@@ -40,8 +42,10 @@ def golden() -> Golden:
     return check
 
 
-def error(sqnr_db: float | None, *, lsb: float | None = None, ulp: float | None = None) -> ErrorMetrics:
-    """An error of so many dB; 200 dB are equal."""
+def error(
+    sqnr_db: float | None, *, lsb: float | None = None, ulp: float | None = None, floors: float | None = None
+) -> ErrorMetrics:
+    """An error of so many dB and noise floors; 200 dB are equal."""
     equal = sqnr_db == MAX_SQNR_DB
     relative = None if sqnr_db is None else 0.0 if equal else round(10 ** (-sqnr_db / 20), 8)
     return ErrorMetrics(
@@ -52,6 +56,7 @@ def error(sqnr_db: float | None, *, lsb: float | None = None, ulp: float | None 
         cosine=1.0 if equal else 0.999,
         max_lsb=lsb,
         max_ulp=ulp,
+        rms_abs=None if floors is None else 0.0 if equal else floors * FLOOR,
         mismatched=0 if equal else 100,
         nonfinite=0,
         elements=1024,
@@ -64,13 +69,13 @@ def encoding(dtype: str) -> QuantParams:
 
 
 def layers(table: str, dtype: str, unit: str) -> tuple[LayerResult, ...]:
-    """Lines of tensor, op, module, source, accumulated dB and steps, local dB and steps."""
+    """Lines of tensor, op, module, source; accumulated dB, steps and floors; the same local; effect."""
     return tuple(layer([cell.strip() for cell in line.split("|")], dtype, unit) for line in table.split("\n"))
 
 
 def layer(cells: list[str], dtype: str, unit: str) -> LayerResult:
     tensor, op, module, source, *numbers = cells
-    accumulated_db, accumulated, local_db, local = map(float, numbers)
+    accumulated_db, accumulated, inherited, local_db, local, excess, effect = map(float, numbers)
     quantised = encoding(dtype) if dtype.startswith("UFIXED") else None
     return LayerResult(
         tensor=tensor,
@@ -86,9 +91,31 @@ def layer(cells: list[str], dtype: str, unit: str) -> LayerResult:
         reference_dtype="float32",
         encoding=quantised,
         reference_encoding=quantised,
-        accumulated=error(accumulated_db, **{unit: accumulated}),
-        local=error(local_db, **{unit: local}),
+        accumulated=error(accumulated_db, floors=inherited, **{unit: accumulated}),
+        local=error(local_db, floors=excess, **{unit: local}),
         reason="",
+        floor=FLOOR,
+        effect=effect,
+        fused=tensor in FUSED,
+    )
+
+
+def source(layer: LayerResult, share: float, excess: float, **cause: str) -> Source:
+    """The backend's error of the only output that is made at a layer."""
+    return Source(
+        step="backend",
+        method="forward",
+        sample=0,
+        output=0,
+        kind="op",
+        name=layer.tensor,
+        op=layer.op,
+        module=layer.module,
+        source=layer.source,
+        share=share,
+        excess=excess,
+        cause=cause["cause"],  # type: ignore[arg-type]
+        detail=cause["detail"],
     )
 
 
@@ -155,19 +182,21 @@ ENVIRONMENT = Environment(
     sdk="pip",
 )
 
+FUSED = {"aten_convolution_default@0"}
+"""What the HTP fuses with the op behind it."""
 MIXED = """\
-input_0_x_0@0 | quantize_per_tensor | | | 200 | 0 | 200 | 0
-aten_permute_copy_default@0 | aten.permute_copy.default | | | 200 | 0 | 200 | 0
-aten_convolution_default@0 | aten.convolution.default | stem | net.py:20 | 92.1 | 2 | 92.1 | 2
-aten_hardswish_default@0 | aten.hardswish.default | stem_act | net.py:21 | 41.2 | 2519 | 41.2 | 2519
-aten_convolution_default_1@0 | aten.convolution.default | mix | net.py:22 | 48.3 | 370 | 95.0 | 1
-aten_hardtanh_default@0 | aten.hardtanh.default | mix_act | net.py:23 | 49.0 | 706 | 98.7 | 1
-aten_add_tensor@0 | aten.add.Tensor | | net.py:24 | 47.9 | 640 | 97.2 | 1
-aten_mean_dim@0 | aten.mean.dim | encoder.layers.0.pool.reduce | net.py:25 | 60.2 | 88 | 99.9 | 1
-aten_gelu_default@0 | aten.gelu.default | head_act | net.py:26 | 55.4 | 133 | 61.7 | 73
-aten_native_layer_norm_default@0 | aten.native_layer_norm.default | norm | net.py:27 | 52.3 | 101 | 90.6 | 1.9
-aten_view_copy_default@0 | aten.view_copy.default | | net.py:28 | 52.3 | 101 | 200 | 0
-output_aten_linear_default@0 | aten.linear.default | head | net.py:29 | 48.9 | 97 | 93.3 | 1.2"""
+input_0_x_0@0 | quantize_per_tensor | | | 200 | 0 | 0 | 200 | 0 | 0 | 0
+aten_permute_copy_default@0 | aten.permute_copy.default | | | 200 | 0 | 0 | 200 | 0 | 0 | 0
+aten_convolution_default@0 | aten.convolution.default | stem | net.py:20 | 92.1 | 2 | 1.1 | 92.1 | 2 | 1.1 | 0.004
+aten_hardswish_default@0 | aten.hardswish.default | stem_act | net.py:21 | 41.2 | 2519 | 94 | 91.7 | 2 | 0.9 | -0.012
+aten_convolution_default_1@0 | aten.convolution.default | mix | net.py:22 | 48.3 | 370 | 61 | 95.0 | 1 | 1 | 0
+aten_hardtanh_default@0 | aten.hardtanh.default | mix_act | net.py:23 | 49.0 | 706 | 58 | 98.7 | 1 | 1 | 0
+aten_add_tensor@0 | aten.add.Tensor | | net.py:24 | 47.9 | 640 | 66 | 97.2 | 1 | 0.8 | 0.002
+aten_mean_dim@0 | aten.mean.dim | encoder.layers.0.pool.reduce | net.py:25 | 60.2 | 88 | 12 | 99.9 | 1 | 0.7 | 0
+aten_gelu_default@0 | aten.gelu.default | head_act | net.py:26 | 55.4 | 133 | 39 | 61.7 | 73 | 21.4 | 0.982
+aten_native_layer_norm_default@0 | aten.native_layer_norm.default | norm | net.py:27 | 52.3 | 101 | 47 | 90.6 | 1.9 | 3.2 | 0.021
+aten_view_copy_default@0 | aten.view_copy.default | | net.py:28 | 52.3 | 101 | 47 | 200 | 0 | 0 | 0
+output_aten_linear_default@0 | aten.linear.default | head | net.py:29 | 24.9 | 97 | 77 | 93.3 | 1.2 | 1 | 0.003"""  # noqa: E501 a row is a line
 
 
 @pytest.fixture
@@ -186,11 +215,20 @@ def mixed() -> Recorded:
     )
     ladder = rungs(
         0,
+        ("annotation", 200.0, 200.0, ""),
         ("quantized", 64.1, 64.1, ""),
+        ("export", 64.1, 200.0, ""),
         ("edge", 64.1, 200.0, ""),
+        ("transform", 64.1, 200.0, ""),
         ("reference", 64.1, 142.0, ""),
-        ("htp-tapped", 48.9, 49.0, ""),
-        ("htp", 48.9, 200.0, ""),
+        ("htp-tapped", 24.9, 25.0, ""),
+        ("htp", 24.9, 200.0, ""),
+        ("htp-given", 24.9, 200.0, ""),
+    )
+    beyond = "its error is {} times what rounding explains"
+    found = (
+        source(rows[8], 0.982, 21.4, cause="kernel", detail=beyond.format(21)),
+        source(rows[9], 0.021, 3.2, cause="kernel", detail=beyond.format(3)),
     )
     manifest = Manifest(
         target="mixed.py:net",
@@ -215,18 +253,29 @@ def mixed() -> Recorded:
         *events("preprocess", 6, "FoldQDQ", "InsertRequantize", partition=0),
         *events("preprocess", 6, "FoldQDQ", partition=1),
     )
-    verdict = judge(ladder, rows, coverage, precision="16a8w")
-    return Recorded(
-        manifest, Comparison(verdict=verdict, ladder=ladder, layers=rows, coverage=coverage), passes
+    return Recorded(manifest, compared(ladder, rows, coverage, "16a8w", found), passes)
+
+
+def compared(
+    ladder: tuple[Rung, ...],
+    rows: tuple[LayerResult, ...],
+    coverage: Coverage,
+    precision: str,
+    found: tuple[Source, ...],
+) -> Comparison:
+    """The answer that this evidence gets."""
+    verdict = judge(
+        Evidence(ladder=ladder, layers=rows, coverage=coverage, precision=precision, sources=found)
     )
+    return Comparison(verdict=verdict, ladder=ladder, layers=rows, coverage=coverage, sources=found)
 
 
 OVERFLOW = """\
-aten_linear_default@0 | aten.linear.default | up | net.py:11 | 71.3 | 9.4 | 71.3 | 9.4
-aten_mul_tensor@0 | aten.mul.Tensor | | net.py:12 | 0.2 | 4012.7 | 0.2 | 4012.7
-aten_relu_default@0 | aten.relu.default | act | net.py:13 | 0.2 | 4012.7 | 200 | 0
-aten_mul_tensor_1@0 | aten.mul.Tensor | | net.py:14 | 0.2 | 2300000 | 88.0 | 0.5
-output_aten_linear_default_1@0 | aten.linear.default | down | net.py:15 | 2.6 | 51000.2 | 74.0 | 3.3"""
+aten_linear_default@0 | aten.linear.default | up | net.py:11 | 71.3 | 9.4 | 1.2 | 71.3 | 9.4 | 1.2 | 0
+aten_mul_tensor@0 | aten.mul.Tensor | | net.py:12 | 0.2 | 4012.7 | 5.1e6 | 0.2 | 4012.7 | 5.1e6 | 0.997
+aten_relu_default@0 | aten.relu.default | act | net.py:13 | 0.2 | 4012.7 | 5.1e6 | 200 | 0 | 0 | 0
+aten_mul_tensor_1@0 | aten.mul.Tensor | | net.py:14 | 0.2 | 2300000 | 7e5 | 88.0 | 0.5 | 0.4 | 0
+output_aten_linear_default_1@0 | aten.linear.default | down | net.py:15 | 2.6 | 51000.2 | 900 | 74.0 | 3.3 | 0.9 | 0.003"""  # noqa: E501 a row is a line
 
 
 @pytest.fixture
@@ -237,19 +286,23 @@ def overflow() -> Recorded:
     shape = Rung(
         name="htp", output=2, against_eager=None, against_previous=None, note="shape (2, 1), not (2,)"
     )
+
+    def cpu(reference: float) -> list[tuple[str, float, float, str]]:
+        equal = [(name, 200.0, 200.0, "") for name in ("export", "edge", "transform")]
+        return [*equal, ("reference", reference, reference, "")]
+
     ladder = (
-        *rungs(0, ("edge", 200.0, 200.0, ""), ("reference", 131.5, 131.5, ""), ("htp-tapped", 2.6, 2.6, "")),
-        *rungs(
-            1, ("edge", 200.0, 200.0, ""), ("reference", 200.0, 200.0, ""), ("htp-tapped", 71.0, 71.0, "")
-        ),
-        *rungs(2, ("edge", 200.0, 200.0, "")),
+        *rungs(0, *cpu(131.5), ("htp-tapped", 2.6, 2.6, "")),
+        *rungs(1, *cpu(200.0), ("htp-tapped", 71.0, 71.0, "")),
+        *rungs(2, *cpu(200.0)),
         shape,
     )
     manifest = Manifest(
         target="overflow.py:net", precision="fp16", soc="SM8550", environment=ENVIRONMENT, complete=True
     )
-    verdict = judge(ladder, rows, coverage, precision="fp16")
-    return Recorded(manifest, Comparison(verdict=verdict, ladder=ladder, layers=rows, coverage=coverage), ())
+    overflows = "values reach 1.31e+05, and half floats end at 65504"
+    found = (source(rows[1], 0.997, 5.1e6, cause="overflow", detail=overflows),)
+    return Recorded(manifest, compared(ladder, rows, coverage, "fp16", found), ())
 
 
 @pytest.fixture

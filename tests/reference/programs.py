@@ -25,7 +25,7 @@ def call(name: str, target: str, *args: Arg, **fields: Any) -> Node:
 def encoding(scale: float, zero_point: int = 128, bits: int = 8) -> QuantParams:
     """An unsigned encoding of one scale."""
     limits = {"qmin": 0, "qmax": 2**bits - 1, "dtype": f"uint{bits}"}
-    return QuantParams(scales=(scale,), zero_points=(zero_point,), **limits)  # type: ignore[arg-type]
+    return QuantParams(scales=(scale,), zero_points=(zero_point,), **limits)
 
 
 def program(nodes: Sequence[Node], *inputs: torch.Tensor, results: Sequence[str] = ()) -> Program:
@@ -54,7 +54,8 @@ class Residual(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         x = functional.gelu(self.stem(x))
         x = x + functional.gelu(self.mix(x))
-        return self.head(x.mean((2, 3)))
+        head: torch.Tensor = self.head(x.mean((2, 3)))
+        return head
 
 
 class Perceptron(nn.Module):
@@ -65,7 +66,7 @@ class Perceptron(nn.Module):
         self.up, self.down = nn.Linear(5, 16), nn.Linear(16, 5)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        y = self.down(functional.gelu(self.up(x))) + x
+        y: torch.Tensor = self.down(functional.gelu(self.up(x))) + x
         return y * torch.sigmoid(y)
 
 
@@ -78,7 +79,8 @@ class Attention(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         q, k, v = self.mix(x).split(8, -1)
-        return torch.softmax(q @ k.transpose(-1, -2) / 8**0.5, -1) @ v
+        mixed: torch.Tensor = torch.softmax(q @ k.transpose(-1, -2) / 8**0.5, -1) @ v
+        return mixed
 
 
 NETS: dict[str, tuple[type[nn.Module], tuple[int, ...]]] = {

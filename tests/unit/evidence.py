@@ -66,7 +66,8 @@ def half(htp: float) -> tuple[Rung, ...]:
 
 def evidence(rungs: tuple[Rung, ...], **fields: Any) -> Evidence:
     """With full coverage, of a model in 16a8w."""
-    return Evidence(**{"ladder": rungs, "layers": (), "coverage": FULL, "precision": "16a8w"} | fields)
+    known: dict[str, Any] = {"layers": (), "coverage": FULL, "precision": "16a8w"}
+    return Evidence(ladder=rungs, **known | fields)
 
 
 def source(op: str = "hardswish", **fields: Any) -> Source:

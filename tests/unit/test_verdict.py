@@ -186,7 +186,8 @@ def test_whole_verdict_on_a_kernel() -> None:
         text="backend: 90% of the error of the output is made at hardswish (module block.hardswish, "
         "net.py:7): its error is 70 times what rounding explains; the output has 19.9 dB against eager",
         culprit="aten_hardswish_default@0",
-        next_step="Keep hardswish off the HTP (skip_node_op_set), or write it in other ops, and record again.",
+        next_step="Keep hardswish off the HTP (skip_node_op_set), or write it in other ops, "
+        "and record again.",
         op="aten.hardswish.default",
         share=0.9,
         confidence="measured",

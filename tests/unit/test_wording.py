@@ -141,7 +141,8 @@ def test_failure_names_the_pass_then_the_node_then_the_stage_then_the_step() -> 
     by_pass = wording.failed(replace(FAILURE, node=PAD), (broken,))
     assert by_pass.culprit == "DecomposeEinsum"
     assert by_pass.text == (
-        "lowering: the pass DecomposeEinsum of the stage export fails at aten.pad.default (net.py:4): it broke"
+        "lowering: the pass DecomposeEinsum of the stage export fails at aten.pad.default (net.py:4): "
+        "it broke"
     )
     by_node = wording.failed(replace(FAILURE, node=PAD), ())
     assert (by_node.culprit, by_node.op) == ("aten_pad", "aten.pad.default")

@@ -4,8 +4,8 @@ It reads recordings that were kept, such as those of ``make sweep SWEEP="--keep 
 
     python -m benchmarks.noise_floor DIR [DIR ...]
 
-On each compared layer it asks which criterion flags the local error as it was measured, and which does so once
-an error of two steps of the encoding (of fp16: of two units in the last place) is added to every element.
+On each compared layer it asks which criterion flags the local error as it was measured, and which does so
+once an error of two steps of the encoding (of fp16: of two units in the last place) is in every element.
 """
 
 from __future__ import annotations

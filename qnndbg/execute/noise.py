@@ -28,7 +28,7 @@ FLOAT32 = 2.0**-22
 ROUNDINGS = math.sqrt(2 / 12)
 """RMS in steps of the difference of two values rounded apart: each is uniform within half a step."""
 EXACT_SUMS = {"convolution", "conv1d", "conv2d", "conv3d", "linear", "mm", "bmm", "addmm", "matmul"}
-"""Ops whose sums the HTP takes wide enough, in integers and in floats, so that they add no noise (measured)."""
+"""Ops whose sums the HTP takes wide enough that they add no noise, in integers and in floats (measured)."""
 MOVES = {
     "view", "view_copy", "_unsafe_view", "reshape", "permute", "permute_copy", "transpose",
     "transpose_copy", "squeeze", "squeeze_copy", "unsqueeze", "unsqueeze_copy", "slice", "slice_copy",
@@ -105,7 +105,7 @@ def floor_of(
         # Of a move too: what it reads may have been dumped before it was rounded.
         steps = ulp16(exact).double()
     else:
-        steps = exact.abs().double() * FLOAT32
+        steps = exact.abs().double() * FLOAT32 / ROUNDINGS
     return Floor(math.hypot(rms(steps) * ROUNDINGS, rms(noise)), _peak(steps) + _peak(noise))
 
 

@@ -68,6 +68,10 @@ def encoding(dtype: str) -> QuantParams:
     return QuantParams(scales=(5.2e-05,), zero_points=(7214,), qmin=0, qmax=2**bits - 1, dtype=f"uint{bits}")
 
 
+SHORT = 4
+"""Numbers of a line without floors and effect."""
+
+
 def layers(table: str, dtype: str, unit: str) -> tuple[LayerResult, ...]:
     """Lines of tensor, op, module, source; accumulated dB, steps and floors; the same local; effect."""
     return tuple(layer([cell.strip() for cell in line.split("|")], dtype, unit) for line in table.split("\n"))
@@ -75,6 +79,8 @@ def layers(table: str, dtype: str, unit: str) -> tuple[LayerResult, ...]:
 
 def layer(cells: list[str], dtype: str, unit: str) -> LayerResult:
     tensor, op, module, source, *numbers = cells
+    if len(numbers) == SHORT:
+        numbers = [*numbers[:2], "0", *numbers[2:], "0", "0"]
     accumulated_db, accumulated, inherited, local_db, local, excess, effect = map(float, numbers)
     quantised = encoding(dtype) if dtype.startswith("UFIXED") else None
     return LayerResult(

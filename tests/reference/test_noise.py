@@ -91,10 +91,14 @@ def test_what_is_exact_is_not_perturbed(value: torch.Tensor, half: bool) -> None
 def floor(
     node: Node, exact: torch.Tensor, *, moved: float = 0.0, quantised: bool = False, half: bool = False
 ) -> float:
-    return floor_of(node, exact, exact + moved, GRID if quantised else None, half=half)
+    return floor_of(node, exact, exact + moved, GRID if quantised else None, half=half).rms
 
 
 X = torch.randn(500, generator=torch.Generator().manual_seed(0)) * 10
+SPACING = APART * math.sqrt(
+    float(np.mean(np.spacing(np.abs(X.numpy()).astype(np.float16)).astype(np.float64) ** 2))
+)
+"""RMS of what two roundings to half floats make of it."""
 
 
 def test_floor_of_a_quantised_op_is_two_roundings_and_what_it_makes_of_those_before() -> None:
@@ -108,15 +112,25 @@ def test_floor_of_a_sum_of_integers_is_its_own_rounding() -> None:
 
 
 def test_floor_in_half_floats() -> None:
-    spacing = np.spacing(np.abs(X.numpy()).astype(np.float16)).astype(np.float64)
-    expected = math.sqrt(float(np.mean(spacing**2))) * APART
-    assert floor(EXP, X, half=True) == pytest.approx(expected, rel=0.01)
-    assert floor(LINEAR, X, moved=0.5, half=True) == pytest.approx(math.hypot(expected, 0.5), rel=0.01)
+    assert floor(EXP, X, half=True) == pytest.approx(SPACING, rel=0.01)
+    assert floor(EXP, X, moved=0.5, half=True) == pytest.approx(math.hypot(SPACING, 0.5), rel=0.01)
+
+
+def test_sums_of_half_floats_are_wide_enough_to_add_no_noise() -> None:
+    assert floor(LINEAR, X, moved=0.5, half=True) == pytest.approx(SPACING, rel=0.01)
 
 
 @pytest.mark.parametrize("kind", sorted(MOVES))
-def test_what_moves_half_floats_may_not_err(kind: str) -> None:
-    assert floor(call("m", f"aten.{kind}.default"), X, moved=0.5, half=True) == 0.0
+def test_what_moves_half_floats_may_round_what_was_dumped_before_it_was(kind: str) -> None:
+    moving = call("m", f"aten.{kind}.default")
+    assert floor(moving, X, moved=0.5, half=True) == pytest.approx(SPACING, rel=0.01)
+
+
+def test_floor_of_one_element_is_a_step_and_the_largest_noise() -> None:
+    moved = X.clone()
+    moved[7] += 3.0
+    assert floor_of(EXP, X, moved, GRID, half=False).peak == pytest.approx(3.25, rel=1e-5)
+    assert floor_of(LINEAR, X, moved, GRID, half=False).peak == pytest.approx(0.25)
 
 
 def test_floor_in_float32_is_two_of_its_roundings() -> None:
@@ -127,7 +141,7 @@ def test_floor_in_float32_is_two_of_its_roundings() -> None:
 @pytest.mark.parametrize("value", [torch.arange(5), torch.zeros(0), torch.zeros(3, dtype=torch.bool)])
 def test_integers_and_nothing_may_not_err(value: torch.Tensor) -> None:
     for half in (True, False):
-        assert floor_of(EXP, value, value, None, half=half) == 0.0
+        assert floor_of(EXP, value, value, None, half=half) == (0.0, 0.0)
 
 
 FINE, COARSE = encoding(0.05), encoding(0.1)
@@ -153,7 +167,7 @@ def excess(off: torch.Tensor) -> float:
     taps = Taps({at("mul"): mul, at("gelu"): gelu.float()}, {at("mul"): FINE, at("gelu"): COARSE}, half=False)
     local = evaluate_locally(gelu_net(x), taps)
     error = (local.values[at("gelu")].double() - gelu).square().mean().sqrt()
-    return float(error) / local.floors[at("gelu")]
+    return float(error) / local.floors[at("gelu")].rms
 
 
 def test_an_error_of_two_steps_is_beyond_rounding() -> None:
@@ -185,4 +199,4 @@ def test_what_cancels_may_err_by_what_the_roundings_before_it_become() -> None:
     taps = Taps({at("neg"): held, at("sum"): held + 1.0}, {}, half=True)
     floors = evaluate_locally(chain, taps).floors
     # Half floats from 1 on are 2**-10 apart, by which the difference is as uncertain, though it is so small.
-    assert floors[at("sum")] == pytest.approx(2.0**-10 * math.sqrt(1 / 12), rel=0.1)
+    assert floors[at("sum")].rms == pytest.approx(2.0**-10 * math.sqrt(1 / 12), rel=0.1)

@@ -81,7 +81,7 @@ def _dump(recording: Recording, etdump: Path, debug: Path) -> None:
     from executorch.runtime import Runtime
 
     from qnndbg.execute.htp import ALIGNMENT, SLACK
-    from qnndbg.pipeline.refer import tensor_from
+    from qnndbg.pipeline.stored import tensor_from
 
     run = recording.run("htp-tapped")
     assert run is not None

@@ -29,7 +29,7 @@ MAGNIFIED = {"error": 0.0001, "floor": 0.0001}
 
 BACKEND: dict[str, tuple[str, Effect]] = {
     "an op four times beyond its floor": ("kernel", effect(error=0.04)),
-    "an op within three times of its floor": ("amplified", effect(error=0.029)),
+    "an op within three times of its floor": ("rounding", effect(error=0.029)),
     "an op that may not err at all": ("kernel", effect(floor=0.0)),
     "beyond the largest half float": ("overflow", replace(HALF, peak=65505.0, error=1e4)),
     "at the largest half float": ("kernel", replace(HALF, peak=65504.0, error=1e4)),
@@ -41,14 +41,19 @@ BACKEND: dict[str, tuple[str, Effect]] = {
         "stagnation",
         replace(HALF, op="aten.cumsum.default", stagnates=True, error=0.04),
     ),
-    "a sum within its floor": ("amplified", replace(HALF, op="aten.cumsum.default", stagnates=True)),
+    "a sum within its floor": ("rounding", replace(HALF, op="aten.cumsum.default", stagnates=True)),
     "a sum that loses nothing": ("kernel", replace(HALF, op="aten.cumsum.default", error=0.04)),
     "another op over much that is little": ("kernel", replace(HALF, stagnates=True, error=0.04)),
     "whole numbers in half floats": ("integers", replace(HALF, integers=True)),
-    "whole numbers in integers": ("amplified", effect(integers=True)),
+    "whole numbers in integers": ("rounding", effect(integers=True)),
     "a slope that explains a tenth": ("flipped", replace(HALF, linear=0.05)),
-    "a slope that explains a half": ("amplified", replace(HALF, linear=0.25)),
+    "a slope that explains a half": ("rounding", replace(HALF, linear=0.25)),
     "no slope": ("flipped", replace(HALF, linear=None)),
+    "rounding that is magnified fifty times": ("amplified", effect(**MAGNIFIED)),
+    "a state that is read with another start value": ("state", effect(error=0.04, state="cache")),
+    "a state that is read as it is": ("rounding", effect(state="cache")),
+    "one element far beyond its floor": ("kernel", effect(peak_error=0.7, peak_floor=0.1)),
+    "one element near its floor": ("rounding", effect(peak_error=0.5, peak_floor=0.1)),
 }
 
 ENCODINGS: dict[str, tuple[str, Effect]] = {

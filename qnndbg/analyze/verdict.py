@@ -146,7 +146,7 @@ def _kind(source: Source) -> VerdictKind:
         return "amplification"
     if source.step == "quantisation":
         return "quantisation"
-    return "backend" if source.cause == "kernel" else "format"
+    return "backend" if source.cause in {"kernel", "fused"} else "format"
 
 
 def empty_comparison(verdict: Verdict | None = None) -> Comparison:

@@ -1,9 +1,10 @@
 """Why a place makes an error: from what was measured there to a cause that a user can act on.
 
-A cause belongs to a step. The backend's are a kernel that is wrong, values that half floats cannot hold
-(overflow, flushed to zero, too few digits, integers, a running sum that stagnates), and amplification: the
-error is no larger than rounding explains, and the net magnifies it. The quantiser's are a range that clips,
-one that is too wide, an outlier channel, amplification again, and plainly too few bits.
+A cause belongs to a step. The backend's are a kernel that is wrong, a clipping that fusing leaves out, values
+that half floats cannot hold (overflow, flushed to zero, too few digits, integers, a running sum that
+stagnates), and amplification: the error is no larger than rounding explains, and the net magnifies it. The
+quantiser's are a range that clips, one that is too wide, an outlier channel, amplification again, and plainly
+too few bits.
 """
 
 from __future__ import annotations
@@ -99,6 +100,8 @@ def _backends(attribution: Attribution, effect: Effect) -> tuple[Cause, str]:
                 f"{effect.flushed:.1%} of its values become zero or lose most digits in half floats",
             )
         return "precision", f"half floats have {FEW_BITS} bits, which its values need more than"
+    if effect.fused:
+        return "fused", "the HTP fuses it with the next op, and does not clip in between as its encoding says"
     if effect.excess > FLOOR_LIMIT:
         if effect.state:
             return "state", f"it reads the state {effect.state}, whose start value the program does not hold"

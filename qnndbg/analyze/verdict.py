@@ -162,7 +162,7 @@ def _kind(source: Source) -> VerdictKind:
         return "amplification"
     if source.step == "quantisation":
         return "quantisation"
-    return "backend" if source.cause in {"kernel", "state"} else "format"
+    return "backend" if source.cause in {"kernel", "state", "fused"} else "format"
 
 
 def empty_comparison(verdict: Verdict | None = None) -> Comparison:

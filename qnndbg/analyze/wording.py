@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 REMEDIES: dict[Cause, str] = {
     "kernel": "Keep {op} off the HTP (skip_node_op_set), or write it in other ops, and record again.",
+    "fused": "Calibrate {op} so that nothing is clipped there (a min-max observer); both then agree.",
     "overflow": "Rescale the values of {op} so that they stay below 65504, and scale back behind it.",
     "flushed": "Make it at least 6.1e-05, where half floats begin to lose digits, or scale around it.",
     "precision": "Subtract an offset or rescale it before it goes into the model, or quantise to 16 bits.",

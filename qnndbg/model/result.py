@@ -123,6 +123,7 @@ class Coverage(Struct, frozen=True, kw_only=True):
 
 Cause = Literal[
     "kernel",
+    "fused",
     "overflow",
     "flushed",
     "precision",

@@ -99,6 +99,8 @@ SPACING = APART * math.sqrt(
     float(np.mean(np.spacing(np.abs(X.numpy()).astype(np.float16)).astype(np.float64) ** 2))
 )
 """RMS of what two roundings to half floats make of it."""
+RMS = math.sqrt(float(X.double().square().mean()))
+EPS32 = float(np.finfo(np.float32).eps)
 
 
 def test_floor_of_a_quantised_op_is_two_roundings_and_what_it_makes_of_those_before() -> None:
@@ -134,8 +136,7 @@ def test_floor_of_one_element_is_a_step_and_the_largest_noise() -> None:
 
 
 def test_floor_in_float32_is_two_of_its_roundings() -> None:
-    rms = math.sqrt(float(X.double().square().mean()))
-    assert floor(EXP, X) == pytest.approx(2 * 2.0**-23 * rms)
+    assert floor(EXP, X) == pytest.approx(2 * EPS32 * RMS)
 
 
 @pytest.mark.parametrize("value", [torch.arange(5), torch.zeros(0), torch.zeros(3, dtype=torch.bool)])

@@ -31,6 +31,7 @@ BACKEND: dict[str, tuple[str, Effect]] = {
     "an op four times beyond its floor": ("kernel", effect(error=0.04)),
     "an op within three times of its floor": ("rounding", effect(error=0.029)),
     "an op that may not err at all": ("kernel", effect(floor=0.0)),
+    "an op that is not clipped where it is fused": ("fused", effect(error=2.0, fused=True)),
     "beyond the largest half float": ("overflow", replace(HALF, peak=65505.0, error=1e4)),
     "at the largest half float": ("kernel", replace(HALF, peak=65504.0, error=1e4)),
     "as large in a format that holds it": ("kernel", effect(peak=65505.0, error=1e4)),

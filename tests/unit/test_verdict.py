@@ -83,6 +83,11 @@ FAULTS: dict[str, tuple[Evidence, VerdictKind, str]] = {
         "backend",
         "aten_hardswish_default@0",
     ),
+    "a clipping that is left out": (
+        evidence(quantised(64.1, EXACT, 20.0, 20.0), sources=(source("conv", cause="fused"),)),
+        "backend",
+        "aten_conv_default@0",
+    ),
     "what half floats cannot hold": (
         evidence(half(2.0), precision="fp16", sources=(source("mul", cause="overflow"),)),
         "format",

@@ -1,7 +1,7 @@
 """Measures how often the verdict names the right class and the right culprit.
 
-    python -m benchmarks.blame --cases DIR             # a registry of cases with known answers
-    python -m benchmarks.blame --seed 0 --count 110    # faults seeded into random small nets
+python -m benchmarks.blame --cases DIR             # a registry of cases with known answers
+python -m benchmarks.blame --seed 0 --count 110    # faults seeded into random small nets
 """
 
 from __future__ import annotations
@@ -41,7 +41,9 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="benchmarks.blame", description=__doc__.partition("\n")[0])
     parser.add_argument("--cases", type=Path, metavar="DIR", help="a registry: cases.py and truth.csv")
     parser.add_argument("--seed", type=int, default=0, help="of the seeded faults")
-    parser.add_argument("--count", type=int, default=seeded.COUNT, help="of seeded cases, clean ones among them")
+    parser.add_argument(
+        "--count", type=int, default=seeded.COUNT, help="of seeded cases, clean ones among them"
+    )
     parser.add_argument("--select", default="", metavar="REGEX", help="only the cases whose name it finds")
     parser.add_argument("--keep", metavar="DIR", help="where the recordings are, or are to stay")
     parser.add_argument("--again", action="store_true", help="judge kept recordings, without recording")

@@ -57,7 +57,13 @@ def flushed_op(random: Random, precision: str, plant: Plant) -> Target:
     down = random.uniform(2e-5, 8e-5)
     piece = Function(lambda x: x * 1e-3 * down / down * 1e3)
     return _within(
-        random, precision, plant, piece, "format", ("op:mul",), f"values times 1e-3 and {down:.3g}, and back"
+        random,
+        precision,
+        plant,
+        piece,
+        "format",
+        ("op:mul", "op:div"),
+        f"values times 1e-3 and {down:.3g}, and back",
     )
 
 

@@ -40,21 +40,24 @@ def op_name(node: Node) -> str:
     return parts[1] if len(parts) > 1 else parts[0]
 
 
-def damages_of(graph_module: GraphModule, program: Any) -> Iterator[Damage]:
+def damages_of(graph_module: GraphModule, program: Any, pipeline: str) -> Iterator[Damage]:
     """The damages that fit a graph.
 
     Args:
         graph_module: in any form that the pipelines know.
         program: the exported program that holds its parameters; the module itself where they are attributes.
+        pipeline: later ones work on copies of the parameters, and the last one fuses casts.
     """
     calls = [node for node in graph_module.graph.nodes if node.op == "call_function" and node.users]
-    makers = (_bias, _operands, _axis, _encoding, _scalar, _padding, _truncation)
+    makers = [_bias, _operands, _axis, _encoding, _scalar, _padding]
+    if pipeline in {"export", "to_edge"}:
+        makers.append(_truncation)
     for make in makers:
         damage = make(calls)
         if damage.nodes:
             yield damage
     constants = _constant(graph_module, program, calls)
-    if constants.nodes:
+    if constants.nodes and pipeline in {"annotation", "export"}:
         yield constants
 
 

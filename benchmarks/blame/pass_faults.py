@@ -39,7 +39,7 @@ def break_pass(pipeline: Pipeline, random: Random, plant: Callable[[Answer], Non
 
         def get(self: Any, exported_program: Any, *args: Any, **kwargs: Any) -> Any:
             passes = made(self, exported_program, *args, **kwargs)
-            _arm(passes, exported_program, Random(seed), plant)
+            _arm(passes, _State(pipeline, exported_program, Random(seed), plant))
             return passes
 
         manager.get_to_edge_transform_passes = get
@@ -52,7 +52,7 @@ def break_pass(pipeline: Pipeline, random: Random, plant: Callable[[Answer], Non
     def armed(self: Any, *args: Any, **kwargs: Any) -> Any:
         instantiate(self, *args, **kwargs)
         if current:
-            _arm(self.passes, current[0], Random(seed), plant)
+            _arm(self.passes, _State(pipeline, current[0], Random(seed), plant))
 
     def transformed(self: Any, program: Any, *args: Any, **kwargs: Any) -> Any:
         with _within(current, program):
@@ -71,18 +71,21 @@ def _within(current: list[Any], program: Any) -> Iterator[None]:
         current.clear()
 
 
-def _arm(passes: list[Any], program: Any, random: Random, plant: Callable[[Answer], None]) -> None:
+def _arm(passes: list[Any], state: _State) -> None:
     """From a drawn pass on, the first whose graph a damage fits does it."""
     able = [p for p in passes if type(p).__name__ not in UNTOUCHABLE and hasattr(p, "call")]
-    first = random.randrange(len(able))
-    state = _State(program, random, plant)
+    first = state.random.randrange(len(able))
     for wrong in able[first:] + able[:first]:
         wrong.call = _Damaging(wrong.call, type(wrong).__name__, state, late=wrong in able[:first])
 
 
 class _State:
-    def __init__(self, program: Any, random: Random, plant: Callable[[Answer], None]) -> None:
-        self.program, self.random, self.plant = program, random, plant
+    """What the passes of one run of a pipeline share."""
+
+    def __init__(
+        self, pipeline: Pipeline, program: Any, random: Random, plant: Callable[[Answer], None]
+    ) -> None:
+        self.pipeline, self.program, self.random, self.plant = pipeline, program, random, plant
         self.done = False
 
 
@@ -99,21 +102,21 @@ class _Damaging:
             return result
         found = [
             (damage, node)
-            for damage in damages_of(graph_module, self.state.program)
+            for damage in damages_of(graph_module, self.state.program, self.state.pipeline)
             for node in damage.nodes
         ]
         if not found:
             return result
         damage, node = self._drawn(found)
         self.state.done = True
-        op = op_name(node)
+        op, held = op_name(node), [] if node.op == "call_function" else [f"names:{node.name}"]
         damage.do(node)
         graph_module.recompile()
         self.state.plant(
             Answer(
                 kinds=("pass",),
                 culprits=(f"pass:{self.name}",),
-                touched=tuple(f"op:{name}" for name in (op, *damage.also)),
+                touched=(*(f"op:{name}" for name in (op, *damage.also)), *held),
                 note=f"{damage.name} of {node.name}",
             )
         )

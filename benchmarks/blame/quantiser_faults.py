@@ -26,8 +26,8 @@ TOO_SMALL = (0.1, 0.2)
 """Parts of the true range: what is beyond is clipped."""
 TOO_LARGE = (48.0, 96.0)
 """Multiples of it, which leave 8 bits with about two."""
-OUTLIER = 100.0
-"""A channel's size against the others'; of 8 bits it leaves them one."""
+OUTLIER = 500.0
+"""A channel's size against the others'; 8 bits leave nothing for them."""
 
 
 def sound_quantizer(precision: str, *, per_channel: bool = True) -> Callable[[Any], Any]:
@@ -101,6 +101,8 @@ def _misled(model: Any, random: Random, factor: float) -> Any:
 
 class _Misled:
     """Makes observers that see a multiple of the range that there is."""
+
+    __name__ = "MisledObserver"
 
     def __init__(self, make: Callable[..., Any], factor: float) -> None:
         self.make, self.factor = make, factor

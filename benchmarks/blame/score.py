@@ -94,7 +94,9 @@ def _confusion(rows: Sequence[Row]) -> Iterator[str]:
     width = max(len(kind) for kind in said) + 2
     yield "truth \\ verdict  " + "".join(kind.rjust(width) for kind in said)
     for truth in sorted({truth for truth, _ in counts}):
-        cells = "".join((str(counts[truth, kind]) if counts[truth, kind] else ".").rjust(width) for kind in said)  # type: ignore[index]
+        cells = "".join(
+            (str(counts[truth, kind]) if counts[truth, kind] else ".").rjust(width) for kind in said
+        )  # type: ignore[index]
         yield truth.ljust(17) + cells
 
 

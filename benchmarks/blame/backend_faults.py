@@ -21,9 +21,14 @@ from qnndbg.model.result import VerdictKind
 from qnndbg.model.target import Target
 
 COARSE: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
-    "hardswish": functional.hardswish,
+    "avg_pool2d": lambda x: functional.avg_pool2d(x, 3, 1, 1, count_include_pad=True),
 }
-"""Ops that 16-bit activations show to be approximated on the HTP, by the name that the graph has."""
+"""Ops that 16-bit activations show to be off by several steps, by the name that the graph has.
+
+So are gelu, elu, sqrt and softmax, but by less than 8-bit weights are in every net.
+"""
+WIDE = 400.0
+"""A channel that much larger makes a step large for the others, and is taken away behind the op."""
 
 
 def overflow(random: Random, precision: str, plant: Plant) -> Target:
@@ -102,8 +107,9 @@ def large_input(random: Random, precision: str, plant: Plant) -> Target:
 def coarse_op(random: Random, precision: str, plant: Plant) -> Target:
     """An op that the HTP approximates."""
     name = random.choice(sorted(COARSE))
-    piece = Function(COARSE[name])
-    return _within(random, precision, plant, piece, "backend", (f"op:{name}",), f"{name} is approximated")
+    piece = _Wide(COARSE[name], random.randrange(CHANNELS))
+    note = f"{name} is approximated"
+    return _within(random, precision, plant, piece, "backend", (f"op:{name}",), note, image=True)
 
 
 def pad_outside(random: Random, precision: str, plant: Plant) -> Target:
@@ -203,6 +209,24 @@ class _Scaled(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """Float32 to the same shape."""
         return (x + 3.0) * 1e3 * self.small * 3e4
+
+
+class _Wide(nn.Module):
+    """An op on values one channel of which is large, and without that channel behind it."""
+
+    large: torch.Tensor
+    kept: torch.Tensor
+
+    def __init__(self, op: Callable[[torch.Tensor], torch.Tensor], channel: int) -> None:
+        super().__init__()
+        self.op = op
+        chosen = (torch.arange(CHANNELS) == channel).reshape(1, -1, 1, 1)
+        self.register_buffer("large", torch.where(chosen, WIDE, 1.0))
+        self.register_buffer("kept", torch.where(chosen, 0.0, 1.0))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Float32 to the same shape."""
+        return self.op(x * self.large) * self.kept
 
 
 class _Indexed(nn.Module):

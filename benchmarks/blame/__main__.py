@@ -13,6 +13,7 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TextIO
 
 from benchmarks.blame import registry, seeded
 from benchmarks.blame.judging import Order, judge_kept, record_all, refer_again
@@ -27,14 +28,20 @@ def main(arguments: Sequence[str] | None = None) -> None:
         keep = Path(options.keep or scratch)
         orders = [o for o in _orders(options, keep) if re.search(options.select, o.name)]
         if not options.again and not options.refer:
-            record_all(orders, keep, lambda line: print(line, file=sys.stderr, flush=True))
+            record_all(orders, keep, lambda line: _say(line, sys.stderr))
         if options.refer:
             for order in orders:
                 refer_again(order.name, keep)
         rows, absent = _rows(options, orders, keep)
-    print("\n".join(lines(rows)))
+    for line in lines(rows):
+        _say(line)
     for name, why in absent:
-        print(f"not counted: {name}: {why}")
+        _say(f"not counted: {name}: {why}")
+
+
+def _say(line: str, to: TextIO = sys.stdout) -> None:
+    to.write(f"{line}\n")
+    to.flush()
 
 
 def _options(arguments: Sequence[str] | None) -> argparse.Namespace:

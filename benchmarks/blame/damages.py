@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -49,10 +50,12 @@ def damages_of(graph_module: GraphModule, program: Any, pipeline: str) -> Iterat
         pipeline: later ones work on copies of the parameters, and the last one fuses casts.
     """
     calls = [node for node in graph_module.graph.nodes if node.op == "call_function" and node.users]
-    makers = [_bias, _operands, _axis, _encoding, _scalar, _padding]
+    makers = [_operands, _axis, _encoding, _scalar, _padding]
     if pipeline in {"export", "to_edge"}:
         makers.append(_truncation)
-    for make in makers:
+    # A partition's linear layers have to have a bias.
+    biased = LINEAR if pipeline in {"annotation", "export"} else LINEAR - {"linear"}
+    for make in (partial(_bias, biased), *makers):
         damage = make(calls)
         if damage.nodes:
             yield damage
@@ -61,8 +64,8 @@ def damages_of(graph_module: GraphModule, program: Any, pipeline: str) -> Iterat
         yield constants
 
 
-def _bias(calls: list[Node]) -> Damage:
-    fits = tuple(n for n in calls if op_name(n) in LINEAR and len(n.args) > 2 and isinstance(n.args[2], Node))
+def _bias(ops: frozenset[str], calls: list[Node]) -> Damage:
+    fits = tuple(n for n in calls if op_name(n) in ops and len(n.args) > 2 and isinstance(n.args[2], Node))
     return Damage("dropped the bias", fits, lambda node: node.update_arg(2, None))
 
 

@@ -1,7 +1,7 @@
-"""Records many small models quickly: each in a fork of one process that has loaded torch and QNN.
+"""Records many small models quickly: each in a fork of one process with torch and QNN loaded.
 
-A real recording starts a fresh process, whose imports take longer than the lowering of a small net. A fork is as
-isolated: what crashes or leaks there costs one case.
+A real recording starts a fresh process, whose imports take longer than the lowering of a small net. A fork
+is as isolated: what crashes or leaks there costs one case.
 """
 
 from __future__ import annotations

@@ -26,6 +26,8 @@ TOO_SMALL = (0.1, 0.2)
 """Parts of the true range: what is beyond is clipped."""
 TOO_LARGE = (48.0, 96.0)
 """Multiples of it, which leave 8 bits with about two."""
+SPOILT_DB = 10.0
+"""What a wrong range may leave of the output, so that there is no doubt that it is a fault."""
 OUTLIER = 500.0
 """A channel's size against the others'; 8 bits leave nothing for them."""
 
@@ -58,7 +60,7 @@ def wrong_range(random: Random, precision: str, plant: Plant) -> Target:
 
         def annotated(model: Any) -> Any:
             model = annotate(model)
-            node = _misled(model, Random(seed), factor)
+            node = _misled(model, Random(seed), factor, inputs[-1])
             what = "too small" if small else "too large"
             plant(
                 Answer(
@@ -77,8 +79,11 @@ def wrong_range(random: Random, precision: str, plant: Plant) -> Target:
     return Target(net, inputs[-1], inputs, quantizer=make)
 
 
-def _misled(model: Any, random: Random, factor: float) -> Any:
-    """Give one annotated op, and all that read it, a misled observer; the op."""
+def _misled(model: Any, random: Random, factor: float, inputs: tuple[Any, ...]) -> Any:
+    """Give one annotated op, and all that read it, a misled observer; the op.
+
+    A gate or a sum may hide what is lost before it, so it is one of the ops behind which it shows.
+    """
     noted = [
         node
         for node in model.graph.nodes
@@ -87,7 +92,9 @@ def _misled(model: Any, random: Random, factor: float) -> Any:
         and node.meta.get("quantization_annotation") is not None
         and hasattr(node.meta["quantization_annotation"].output_qspec, "observer_or_fake_quant_ctr")
     ]
-    node = random.choice(noted)
+    random.shuffle(noted)
+    left = {node: _left(model, node, factor, inputs) for node in noted}
+    node = next((node for node in noted if left[node] < SPOILT_DB), min(noted, key=lambda node: left[node]))
     annotation = node.meta["quantization_annotation"]
     spec = annotation.output_qspec
     wrong = replace(spec, observer_or_fake_quant_ctr=_Misled(spec.observer_or_fake_quant_ctr, factor))
@@ -97,6 +104,25 @@ def _misled(model: Any, random: Random, factor: float) -> Any:
         if reads is not None and node in reads.input_qspec_map:
             reads.input_qspec_map[node] = wrong
     return node
+
+
+def _left(model: Any, node: Any, factor: float, inputs: tuple[Any, ...]) -> float:
+    """SQNR in dB of the output if an op alone is rounded to 8 bits of a multiple of its range."""
+
+    class Rounded(torch.fx.Interpreter):
+        def run_node(self, n: Any) -> Any:
+            value = super().run_node(n)
+            if n is not node:
+                return value
+            low, high = float(value.min()) * factor, float(value.max()) * factor
+            step = (high - low) / 255
+            return (value.clamp(low, high) / step).round() * step
+
+    with torch.no_grad():
+        exact, spoilt = model(*inputs), Rounded(model).run(*inputs)
+    if isinstance(spoilt, (list, tuple)):
+        spoilt = spoilt[0]
+    return float(20 * torch.log10(exact.norm() / (exact - spoilt).norm().clamp(min=1e-12)))
 
 
 class _Misled:
@@ -143,7 +169,7 @@ def uneven_weights(random: Random, precision: str, plant: Plant) -> Target:
 
 
 def outlier_channel(random: Random, precision: str, plant: Plant) -> Target:
-    """One channel of an activation is far larger than the others, and the next op makes up for it."""
+    """One channel of an activation is far larger than the others, and is not used."""
     channel = random.randrange(nets.CHANNELS)
     piece, op = _outlier(random, channel, image := random.random() < 0.5)
     net = nets.random_net(random, [piece], image=image)
@@ -159,32 +185,32 @@ def outlier_channel(random: Random, precision: str, plant: Plant) -> Target:
     return Target(net, inputs[-1], inputs, quantizer=sound_quantizer(precision))
 
 
-class _Evened(nn.Module):
-    """A layer one channel of which is large, and a factor for each channel that makes them even again."""
+class _Outlier(nn.Module):
+    """A layer one channel of which is large, and without that channel behind it."""
 
-    even: torch.Tensor
+    kept: torch.Tensor
 
     def __init__(self, layer: nn.Conv2d | nn.Linear, channel: int) -> None:
         super().__init__()
         self.layer = layer
         shape = (1, nets.CHANNELS, 1, 1) if isinstance(layer, nn.Conv2d) else (nets.CHANNELS,)
-        even = torch.ones(nets.CHANNELS)
-        even[channel] = 1 / OUTLIER
-        self.register_buffer("even", even.reshape(shape))
+        kept = torch.ones(nets.CHANNELS)
+        kept[channel] = 0.0
+        self.register_buffer("kept", kept.reshape(shape))
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """Float32 to the same shape."""
-        return self.layer(x) * self.even
+        return self.layer(x) * self.kept
 
 
-def _outlier(random: Random, channel: int, image: bool) -> tuple[_Evened, str]:
+def _outlier(random: Random, channel: int, image: bool) -> tuple[_Outlier, str]:
     if image:
         size = random.choice((1, 3))
-        return _Evened(nn.Conv2d(nets.CHANNELS, nets.CHANNELS, size, padding=size // 2), channel), "conv2d"
-    return _Evened(nn.Linear(nets.CHANNELS, nets.CHANNELS), channel), "linear"
+        return _Outlier(nn.Conv2d(nets.CHANNELS, nets.CHANNELS, size, padding=size // 2), channel), "conv2d"
+    return _Outlier(nn.Linear(nets.CHANNELS, nets.CHANNELS), channel), "linear"
 
 
-def _enlarge(piece: _Evened, channel: int) -> None:
+def _enlarge(piece: _Outlier, channel: int) -> None:
     with torch.no_grad():
         piece.layer.weight[channel] *= OUTLIER
         assert piece.layer.bias is not None

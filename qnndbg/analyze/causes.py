@@ -96,6 +96,8 @@ def _backends(attribution: Attribution, effect: Effect) -> tuple[Cause, str]:
                 f"{effect.flushed:.1%} of its values become zero or lose most digits in half floats",
             )
         return "precision", f"half floats have {FEW_BITS} bits, which its values need more than"
+    if effect.half and effect.faint > MOST:
+        return "flushed", f"{effect.faint:.0%} of the signal there is too small for half floats"
     if effect.excess > FLOOR_LIMIT:
         op = effect.op.split(".")[1] if effect.op.count(".") == 2 else effect.op
         if effect.half and op in RUNNING_SUMS and effect.stagnates:

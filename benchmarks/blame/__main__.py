@@ -15,7 +15,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TextIO
 
-from benchmarks.blame import registry, seeded
+from benchmarks.blame import peer, registry, seeded
+from benchmarks.blame.forking import forked_jobs
 from benchmarks.blame.judging import Order, judge_kept, record_all, refer_again
 from benchmarks.blame.score import Row, lines
 from benchmarks.blame.truths import read_truths
@@ -32,11 +33,20 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if options.refer:
             for order in orders:
                 refer_again(order.name, keep)
+        if options.peer:
+            _ask_peer(orders, keep)
         rows, absent = _rows(options, orders, keep)
     for line in lines(rows):
         _say(line)
     for name, why in absent:
         _say(f"not counted: {name}: {why}")
+
+
+def _ask_peer(orders: Sequence[Order], keep: Path) -> None:
+    with forked_jobs():
+        for order in orders:
+            peer.ask(order, keep)
+            _say(f"{order.name}: peer: {peer.read(keep, order.name)}", sys.stderr)
 
 
 def _say(line: str, to: TextIO = sys.stdout) -> None:
@@ -55,6 +65,7 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--keep", metavar="DIR", help="where the recordings are, or are to stay")
     parser.add_argument("--again", action="store_true", help="judge kept recordings, without recording")
     parser.add_argument("--refer", action="store_true", help="the same, the CPU's part computed anew as well")
+    parser.add_argument("--peer", action="store_true", help="ask ExecuTorch's own debugger too")
     options = parser.parse_args(arguments)
     if (options.again or options.refer) and not options.keep:
         parser.error("--again and --refer need --keep DIR, the folder with the recordings")
@@ -90,7 +101,8 @@ def _rows(
             absent.append((order.name, "no answer" if answer is None else "no recording"))
             continue
         family = "registry" if options.cases else seeded.family_of(order.name)
-        rows.append(Row(name=order.name, family=family, answer=answer, comparison=comparison))
+        said = peer.read(keep, order.name)
+        rows.append(Row(name=order.name, family=family, answer=answer, comparison=comparison, peer=said))
     return rows, absent
 
 

@@ -15,6 +15,7 @@ The rules, of which one of a list must hold; an answer without a list asks for n
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from msgspec import Struct
@@ -56,7 +57,11 @@ def op_is_right(answer: Answer, ops: Sequence[str]) -> bool:
 
 
 def short(op: str) -> str:
-    """``gelu`` of ``aten.gelu.default``."""
+    """``gelu`` of ``aten.gelu.default``, and of a node ``aten_gelu_default_1``."""
+    if found := re.fullmatch(
+        r"(?:aten|dim_order_ops)_(\w+?)_(?:default|[Tt]ensor|[Ss]calar|dim|int)(?:_\d+)?", op
+    ):
+        return found[1]
     parts = op.split(".")
     return parts[1] if len(parts) > 1 else op
 

@@ -27,14 +27,14 @@ def forked_jobs() -> Iterator[None]:
 
     gc.freeze()
     started = record.run_job
-    record.run_job = _run_job
+    record.run_job = run_forked
     try:
         yield
     finally:
         record.run_job = started
 
 
-def _run_job(
+def run_forked(
     function: str,
     payload: Mapping[str, object],
     *,

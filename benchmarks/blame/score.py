@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from benchmarks.blame.answer import Answer, class_is_right, culprit_is_right, op_is_right
+from benchmarks.blame.peer import Said
 from qnndbg.model.result import Comparison, ErrorMetrics, LayerResult
 
 NUMERIC = frozenset({"backend", "format", "amplification", "input", "dtype", "pass", "quantisation"})
@@ -24,6 +25,8 @@ class Row:
     family: str
     answer: Answer
     comparison: Comparison
+    peer: Said | None = None
+    """What ExecuTorch's debugger says, if it was asked."""
 
     @property
     def right_class(self) -> bool:
@@ -69,6 +72,7 @@ def lines(rows: Sequence[Row]) -> Iterator[str]:
     yield from _families(rows)
     yield ""
     yield from _contrast(rows)
+    yield from _peers(rows)
     clean = [row for row in rows if row.truth == "clean"]
     spoken = [row for row in clean if any(f.severity != "note" for f in row.comparison.findings)]
     yield f"clean cases with a finding of a warning or more: {len(spoken)} of {len(clean)}"
@@ -127,6 +131,21 @@ def _contrast(rows: Sequence[Row]) -> Iterator[str]:
         worst = [(row, worst_layer(row.comparison, error)) for row in faults]
         hits = _right(layer is not None and op_is_right(row.answer, [layer.op]) for row, layer in worst)
         yield f"  by the worst layer, {error} SQNR: {hits}"
+
+
+def _peers(rows: Sequence[Row]) -> Iterator[str]:
+    """The same of ExecuTorch's debugger, on the faults of each family that it was asked about."""
+    asked = [row for row in rows if row.peer is not None and row.truth in NUMERIC]
+    if not asked:
+        return
+    spoke = [row for row in asked if row.peer is not None and not row.peer.error]
+    hits = [row for row in spoke if row.peer is not None and op_is_right(row.answer, row.peer.ops)]
+    yield (
+        f"ExecuTorch's debugger, asked about {len(asked)} faults: {len(spoke)} compared, "
+        f"{len(hits)} culprits right by its worst layer"
+    )
+    for error, count in Counter(row.peer.error for row in asked if row.peer and row.peer.error).items():
+        yield f"  {count} times: {error}"
 
 
 def _right(flags: Iterator[bool]) -> str:

@@ -60,27 +60,29 @@ def _place(keep: Path, name: str) -> Path:
 
 
 def work(payload: dict[str, str], _report: Callable[[object], None]) -> object:
-    """Lower, execute and compare as ExecuTorch's documentation has it."""
+    """Lower, execute and compare as its ``QNNIntermediateDebugger`` does, but for the drawing."""
     from executorch.backends.qualcomm.debugger.qcom_numerical_comparator_sample import QcomSQNRComparator
-    from executorch.backends.qualcomm.debugger.qnn_intermediate_debugger import QNNIntermediateDebugger
+    from executorch.devtools import Inspector
     from executorch.runtime import Runtime
 
     program, inputs = _lowered(payload["target"], payload["precision"])
-    debugger = QNNIntermediateDebugger(inputs)
     record = program.get_etrecord()
     record.update_representative_inputs(inputs)
-    debugger.set_edge_ep(record.graph_map[GRAPH])
+    # Before it is saved, which loses the encodings.
+    comparator = QcomSQNRComparator(edge_ep=record.graph_map[GRAPH])
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         record.save(str(folder / "etrecord.bin"))
-        debugger.set_etrecord_file_path(str(folder / "etrecord.bin"))
         loaded = Runtime.get().load_program(program.buffer, enable_etdump=True, debug_buffer_size=BUFFER)
         loaded.load_method("forward").execute(list(inputs))
-        paths = str(folder / "etdump"), str(folder / "debug")
-        loaded.write_etdump_result_to_file(*paths)
-        debugger.setup_inspector(*paths)
-        comparator = debugger.create_comparator(QcomSQNRComparator)
-        table = debugger.inspector.calculate_numeric_gap(distance=comparator, reference_graph=GRAPH)
+        loaded.write_etdump_result_to_file(str(folder / "etdump"), str(folder / "debug"))
+        inspector = Inspector(
+            etdump_path=str(folder / "etdump"),
+            debug_buffer_path=str(folder / "debug"),
+            etrecord=str(folder / "etrecord.bin"),
+            reference_graph_name=GRAPH,
+        )
+        table = inspector.calculate_numeric_gap(distance=comparator, reference_graph=GRAPH)
     return _worst(table)
 
 

@@ -146,20 +146,12 @@ def argmin_pairs(random: Random, precision: str, plant: Plant) -> Target:
     """The smaller one of two, told by its index."""
 
     def chosen(x: torch.Tensor) -> torch.Tensor:
-        pairs = x.unflatten(1, (2, CHANNELS // 2))
-        index = pairs.argmin(1)
-        return torch.cat((index, 1 - index), 1).to(torch.float32) * 3 + x
+        index = x.unflatten(-1, (CHANNELS // 2, 2)).argmin(-1)
+        return torch.cat((index, 1 - index), -1).to(torch.float32) * 3 + x
 
-    return _within(
-        random,
-        precision,
-        plant,
-        Function(chosen),
-        "backend",
-        ("op:argmin",),
-        "argmin over two",
-        image=True,
-    )
+    note = "argmin over two"
+    piece = Function(chosen)
+    return _within(random, precision, plant, piece, "backend", ("op:argmin",), note, image=False)
 
 
 def index_output(random: Random, precision: str, plant: Plant) -> Target:

@@ -70,10 +70,12 @@ lint: $(STAMP) ## Check style, types and layering
 	$(BIN)/lint-imports
 
 .PHONY: bench
-bench: $(STAMP) ## Time a recording and the start of the viewer
+bench: $(STAMP) ## Time a recording and the viewer's start, and score some verdicts
 	@mkdir -p .demo
 	time $(BIN)/qnndbg record example:digits --precision 8a8w -o .demo/bench.qnndbg --force --quiet
 	time $(BIN)/qnndbg show .demo/bench.qnndbg --format json >/dev/null
+	@echo "==> verdicts on seeded faults with known answers (all of them: python -m benchmarks.blame)"
+	$(BIN)/python -m benchmarks.blame --count 12 2>/dev/null
 
 .PHONY: clean
 clean: ## Remove what the other targets made, except .venv

@@ -85,15 +85,19 @@ def random_net(random: Random, extra: Sequence[nn.Module] = (), *, image: bool |
     return net.eval()
 
 
-def is_image(net: Net) -> bool:
+def is_image(net: nn.Module) -> bool:
     """Whether it takes images."""
     return any(isinstance(module, nn.Conv2d) for module in net.modules())
 
 
-def example_inputs(random: Random, net: Net) -> list[tuple[torch.Tensor, ...]]:
-    """Inputs of a net, the last of which is to be run."""
+def example_inputs(
+    random: Random, net: nn.Module, *, image: bool | None = None
+) -> list[tuple[torch.Tensor, ...]]:
+    """Inputs of a net, the last of which is to be run; images or sequences, as it takes them."""
     generator = torch.Generator().manual_seed(random.randrange(2**31))
-    shape = (1, CHANNELS, SIZE, SIZE) if is_image(net) else (1, LENGTH, CHANNELS)
+    shape = (
+        (1, CHANNELS, SIZE, SIZE) if (is_image(net) if image is None else image) else (1, LENGTH, CHANNELS)
+    )
     return [(torch.randn(shape, generator=generator),) for _ in range(CALIBRATION)]
 
 

@@ -70,12 +70,14 @@ lint: $(STAMP) ## Check style, types and layering
 	$(BIN)/lint-imports
 
 .PHONY: bench
-bench: $(STAMP) ## Time recordings, what capturing costs, the start of the viewer, and a large difference
+bench: $(STAMP) ## Time recordings, the viewer's start, a large difference; score some verdicts
 	@mkdir -p .demo
 	time $(BIN)/qnndbg record example:digits --precision 8a8w -o .demo/bench.qnndbg --force --quiet
 	time $(BIN)/qnndbg show .demo/bench.qnndbg --format json >/dev/null
 	$(BIN)/python -m benchmarks.diff_cost
 	$(BIN)/python -m benchmarks.capture_cost
+	@echo "==> verdicts on seeded faults with known answers (all of them: python -m benchmarks.blame)"
+	$(BIN)/python -m benchmarks.blame --count 12 2>/dev/null
 
 .PHONY: sweep
 sweep: $(STAMP) ## Record the op tests that ExecuTorch brings along; options in SWEEP="--limit 20"

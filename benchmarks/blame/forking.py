@@ -1,4 +1,4 @@
-"""Records many small models quickly: each in a fork of one process that has loaded torch and QNN.
+"""Records many small models quickly: each in a fork of one process with torch and QNN loaded.
 
 A real recording starts a fresh process, whose imports take longer than lowering a small net. A fork is as
 isolated: what crashes or leaks there costs one case.
@@ -27,14 +27,14 @@ def forked_jobs() -> Iterator[None]:
 
     gc.freeze()
     started = record.run_job
-    record.run_job = _run_job
+    record.run_job = run_forked
     try:
         yield
     finally:
         record.run_job = started
 
 
-def _run_job(
+def run_forked(
     function: str,
     payload: Mapping[str, object],
     *,

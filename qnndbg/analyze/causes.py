@@ -102,6 +102,8 @@ def _backends(attribution: Attribution, effect: Effect) -> tuple[Cause, str]:
         return "precision", f"half floats have {FEW_BITS} bits, which its values need more than"
     if effect.fused:
         return "fused", "the HTP fuses it with the next op, and does not clip in between as its encoding says"
+    if effect.half and effect.faint > MOST:
+        return "flushed", f"{effect.faint:.0%} of the signal there is too small for half floats"
     if effect.excess > FLOOR_LIMIT:
         if effect.state:
             return "state", f"it reads the state {effect.state}, whose start value the program does not hold"

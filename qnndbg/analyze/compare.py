@@ -25,7 +25,7 @@ from qnndbg.analyze.rules.context import Context
 from qnndbg.analyze.touched import touched
 from qnndbg.analyze.verdict import Evidence, GuiltyPass, judge
 from qnndbg.analyze.wording import failed, not_delegated
-from qnndbg.model.attribution import Attribution, Effect
+from qnndbg.model.attribution import Attribution, Effect, PassChange
 from qnndbg.model.graph import Node, QuantParams, Ref, TensorRef
 from qnndbg.model.recording import QnnGraph, QnnOp, QnnTensor, Run, RunnerName, is_half
 from qnndbg.model.result import Comparison, Coverage, ErrorMetrics, LayerResult, Source, Verdict
@@ -84,11 +84,14 @@ def _verdict(recording: Recording, evidence: Evidence) -> Verdict:
 
 
 def _guilty_passes(recording: Recording) -> tuple[GuiltyPass, ...]:
-    return tuple(
-        GuiltyPass(change=change, touched=touched(*(recording.graph(digest) for digest in change.digests)))
-        for change in recording.pass_changes
-        if all(change.digests)
-    )
+    return tuple(_guilty_pass(recording, change) for change in recording.pass_changes if all(change.digests))
+
+
+def _guilty_pass(recording: Recording, change: PassChange) -> GuiltyPass:
+    before, after = (recording.graph(digest) for digest in change.digests)
+    node = next((node for node in after.nodes if node.name == change.node), None)
+    readers = (n for n in after.nodes if n.op == "call_function" and Ref(change.node) in n.args)
+    return GuiltyPass(change=change, touched=touched(before, after), node=node, reader=next(readers, None))
 
 
 def _effects(recording: Recording) -> dict[tuple[str, int | None, str], Effect]:

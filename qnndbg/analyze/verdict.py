@@ -16,6 +16,7 @@ from qnndbg.analyze import wording
 from qnndbg.analyze.causes import FLOOR_LIMIT
 from qnndbg.analyze.touched import Touched
 from qnndbg.model.attribution import PassChange
+from qnndbg.model.graph import Node
 from qnndbg.model.recording import RunnerName, is_half
 from qnndbg.model.result import (
     MAX_SQNR_DB,
@@ -94,6 +95,21 @@ class GuiltyPass:
 
     change: PassChange
     touched: Touched
+    node: Node | None = None
+    """Where the numbers begin to differ, if that could be told."""
+    reader: Node | None = None
+    """The op that reads it, where it is a constant."""
+
+    @property
+    def culprit(self) -> Node | None:
+        """The node to name."""
+        return self.node or self.touched.first
+
+    @property
+    def op(self) -> str:
+        """The op to name: the culprit, or what reads it."""
+        nodes = (node for node in (self.culprit, self.reader) if node is not None)
+        return next((node.target for node in nodes if node.op == "call_function"), "")
 
 
 def judge(evidence: Evidence) -> Verdict:
@@ -106,6 +122,7 @@ def judge(evidence: Evidence) -> Verdict:
     if refused:
         return wording.refused_input(evidence.input_notes, refused[0])
     steps = {name: _weakest(evidence.ladder, rungs) for name, rungs in STEPS.items()}
+    steps["backend"] = _seen(steps["backend"], evidence)
     guilty = [name for name, rung in steps.items() if _at_fault(name, rung, evidence)]
     if not guilty:
         final = final_rung(evidence.ladder)
@@ -206,6 +223,17 @@ def _weakest(ladder: tuple[Rung, ...], names: tuple[str, ...]) -> Rung | None:
     """The rung of these names whose output parts furthest from the rung before."""
     rungs = [rung for rung in ladder if rung.name in names and rung.against_previous]
     return min(rungs, key=lambda rung: quality(rung.against_previous), default=None)
+
+
+def _seen(rung: Rung | None, evidence: Evidence) -> Rung | None:
+    """The rung of the build whose layers can be seen, where that one is wrong too."""
+    if rung is None or rung.name == "htp-tapped":
+        return rung
+    key = (rung.method, rung.sample, rung.output)
+    tapped = next(
+        (r for r in evidence.ladder if r.name == "htp-tapped" and (r.method, r.sample, r.output) == key), None
+    )
+    return tapped if _at_fault("backend", tapped, evidence) else rung
 
 
 def _against_previous(rung: Rung | None) -> ErrorMetrics | None:

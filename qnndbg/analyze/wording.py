@@ -92,7 +92,7 @@ def guilty_pass(guilty: GuiltyPass | None, rung: Rung, final: Rung | None) -> Ve
             culprit="",
             next_step="Look at the passes that changed the graph in this stage: qnndbg show --all.",
         )
-    change, node = guilty.change, guilty.touched.first
+    change, node = guilty.change, guilty.culprit
     where = f" at {short_op(node.target) if node.op == 'call_function' else node.name}" if node else ""
     source = f" ({node.origin.source})" if node and node.origin.source else ""
     if change.narrowed:
@@ -103,7 +103,7 @@ def guilty_pass(guilty: GuiltyPass | None, rung: Rung, final: Rung | None) -> Ve
                 f"values beyond int32, which wrap; {ending(final)}"
             ),
             culprit=change.name,
-            op=node.target if node else "",
+            op=guilty.op,
             next_step="Keep the values below 2147483648, or compute them on the CPU (skip_node_op_set).",
             share=1.0,
             confidence="measured",
@@ -112,7 +112,7 @@ def guilty_pass(guilty: GuiltyPass | None, rung: Rung, final: Rung | None) -> Ve
         kind="pass",
         text=f"pass: {change.name} of the stage {change.stage} changes the numbers{where}{source}, {kept}",
         culprit=change.name,
-        op=node.target if node else "",
+        op=guilty.op,
         next_step="Take the pass out of passes_job, if its stage has one, and look at what it does there.",
         share=1.0,
         confidence="measured",

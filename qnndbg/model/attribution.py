@@ -82,6 +82,8 @@ class Effect(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Largest magnitude of the reference."""
     flushed: float = 0.0
     """Share of its elements other than zero of which half precision leaves less than eight bits."""
+    faint: float = 0.0
+    """Share of the energy of what it computes or reads that half precision leaves less than eight bits."""
     integers: bool = False
     """All that the op reads are whole numbers."""
     stagnates: bool = False
@@ -147,5 +149,7 @@ class PassChange(Struct, frozen=True, kw_only=True, omit_defaults=True):
     partition: int | None = None
     digests: tuple[str, str]
     """The graphs before and after it."""
+    node: str = ""
+    """Of the latter, with which the numbers begin to differ; empty if none could be told."""
     narrowed: bool = False
     """Values of int64 that int32 cannot hold go through it."""

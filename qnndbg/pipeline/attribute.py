@@ -341,6 +341,7 @@ class _Described:
             "half": True,
             "peak": min(float(value.abs().nan_to_num().max()), LARGEST),
             "flushed": float((lost & (value.abs() < 1)).double().mean()),
+            "faint": max(_faint(v) for v in (value, *inputs)),
             "integers": bool(inputs) and all(_whole(v) for v in inputs),
             "stagnates": any(_stagnates(value, v) for v in inputs),
         }
@@ -348,6 +349,16 @@ class _Described:
 
 def _whole(value: torch.Tensor) -> bool:
     return not value.is_floating_point() or bool((value == value.round()).all())
+
+
+def _faint(value: torch.Tensor) -> float:
+    """Share of the energy of a value that lies in elements too small for half floats."""
+    if not value.is_floating_point():
+        return 0.0
+    energy = value.double().square()
+    lost = ((half_of(value) - value).abs() > LOST * value.abs()) & (value.abs() < 1)
+    total = float(energy.sum())
+    return float(energy[lost].sum()) / total if 0 < total < LARGEST else 0.0
 
 
 def _stagnates(total: torch.Tensor, part: torch.Tensor) -> bool:

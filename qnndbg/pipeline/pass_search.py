@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import torch
 
 from qnndbg.analyze.verdict import SAME_NUMBERS_DB
 from qnndbg.capture.tensors import tensor_from_array
+from qnndbg.execute.difference import Ran, first_difference
 from qnndbg.execute.reference import Meaning
 from qnndbg.model.attribution import PassChange
 from qnndbg.model.recording import PassEvent, Run, RunnerName, Stage
 from qnndbg.pipeline.snapshots import Snapshot, list_snapshots, run_snapshot
+from qnndbg.pipeline.stored import tensor_from
 from qnndbg.recording.store import Recording
 
 BETWEEN: dict[tuple[RunnerName, RunnerName], tuple[Stage, ...]] = {
@@ -99,8 +102,21 @@ class _Search:
             name=event.name,
             partition=event.partition,
             digests=(event.before, event.after),
+            node=self._node(event),
             narrowed=self._narrows(event),
         )
+
+    def _node(self, event: PassEvent) -> str:
+        """Where in the pass's graph the numbers begin to differ."""
+        if not event.before:
+            return ""
+        before, after = (self._ran(event, digest) for digest in (event.before, event.after))
+        return first_difference(before, after, lambda ref: tensor_from(self.recording, ref), _differs)
+
+    def _ran(self, event: PassEvent, digest: str) -> Ran:
+        snapshot = replace(self._snapshot(event), digest=digest)
+        walk = run_snapshot(self.recording, snapshot, sample=self.sample, meaning=self.meaning)
+        return Ran(self.recording.graph(digest), walk.values)
 
     def _narrows(self, event: PassEvent) -> bool:
         """Whether an int64 value before the pass is beyond int32, and the pass made it int32."""

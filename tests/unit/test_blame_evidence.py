@@ -1,0 +1,72 @@
+"""Which build a verdict looks into, and values too small for half floats."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from qnndbg.analyze.causes import sources_of
+from qnndbg.analyze.verdict import Evidence, judge
+from qnndbg.model.attribution import Attribution, Effect
+from qnndbg.model.result import Coverage, ErrorMetrics, Rung
+
+EFFECT = Effect(
+    kind="op",
+    name="aten_div_tensor@0",
+    node="aten_div_tensor",
+    partition=0,
+    op="aten.div.Tensor",
+    error=1.0,
+    floor=0.9,
+    signal=1.0,
+    linear=1.0,
+    exact=1.0,
+    half=True,
+)
+
+
+def attribution(effect: Effect) -> Attribution:
+    return Attribution(step="backend", method="forward", error=0.5, signal=1.0, effects=(effect,))
+
+
+def rung(name: str, against_previous: float) -> Rung:
+    error = ErrorMetrics(
+        sqnr_db=against_previous,
+        max_abs=1.0,
+        mean_abs=1.0,
+        relative_l2=1.0,
+        cosine=0.0,
+        max_lsb=None,
+        max_ulp=None,
+        mismatched=1,
+        nonfinite=0,
+        elements=1,
+    )
+    return Rung(name=name, output=0, against_eager=error, against_previous=error)
+
+
+def evidence(tapped: float, htp: float) -> Evidence:
+    return Evidence(
+        ladder=(rung("reference", 150.0), rung("htp-tapped", tapped), rung("htp", htp)),
+        layers=(),
+        coverage=Coverage(compared=1, total=1, reasons={}),
+        precision="fp16",
+        sources=sources_of(attribution(replace(EFFECT, peak=1e6))),
+    )
+
+
+def test_signal_that_half_floats_lose_is_flushed_though_rounding_explains_the_error() -> None:
+    (lost,), (kept,) = (sources_of(attribution(replace(EFFECT, faint=share))) for share in (0.9, 0.1))
+
+    assert (lost.cause, kept.cause) == ("flushed", "amplified")
+
+
+def test_a_place_is_named_if_the_build_with_the_dump_errs_as_well() -> None:
+    verdict = judge(evidence(tapped=9.0, htp=-10.0))
+
+    assert (verdict.kind, verdict.culprit) == ("format", "aten_div_tensor@0")
+
+
+def test_no_place_is_named_if_only_the_production_build_errs() -> None:
+    verdict = judge(evidence(tapped=70.0, htp=-10.0))
+
+    assert (verdict.kind, verdict.culprit) == ("backend", "")

@@ -1,17 +1,20 @@
-"""``qnndbg show``: the answer that a recording holds, as text or JSON. Reads; loads nothing of torch."""
+"""``qnndbg show``: the answer that a recording holds, in any format. Reads; loads nothing of torch."""
 
 from __future__ import annotations
 
 import argparse
+from importlib import import_module
 from pathlib import Path
 
 from qnndbg.cli import Subparsers
 from qnndbg.cli.output import print_drawn
+from qnndbg.cli.report_file import add_output, check_output, drawn, write_report
 from qnndbg.errors import EXIT_OK, NothingComparedError, RecordingError
 from qnndbg.recording.store import Recording, open_recording
 from qnndbg.report import text
-from qnndbg.report.as_json import json_report
 from qnndbg.report.layers import Order
+
+FORMATS = ("text", "json", "md", "html", "csv", "junit", "sarif")
 
 
 def add_parser(subparsers: Subparsers) -> None:
@@ -24,16 +27,17 @@ def add_parser(subparsers: Subparsers) -> None:
         "3: the recording is damaged.",
     )
     parser.add_argument("recording", type=Path, help="the folder that qnndbg record wrote")
-    parser.add_argument("--format", choices=("text", "json"), default="text")
+    parser.add_argument("--format", choices=FORMATS, default="text", help="what to print (%(default)s)")
+    add_output(parser)
     rows = parser.add_mutually_exclusive_group()
     rows.add_argument(
         "--layers", type=_count, default=text.SHOWN_LAYERS, metavar="N", help="rows of the text (%(default)s)"
     )
-    rows.add_argument("--all", action="store_true", help="leave nothing out of the text; JSON never does")
+    rows.add_argument("--all", action="store_true", help="leave nothing out of the text")
     parser.add_argument(
         "--sort",
         choices=("effect", "local", "accumulated", "order"),
-        help="the order of the layers (text: local; JSON: order, that of execution)",
+        help="the order of the layers (text and HTML: local; JSON and CSV: order, that of execution)",
     )
 
 
@@ -45,11 +49,19 @@ def run(args: argparse.Namespace) -> int:
         RecordingError: it cannot be read, or parts of it are missing, which is said below the report.
     """
     recording = open_recording(args.recording)
-    if args.format == "json":
+    check_output(args.output, recording.folder)
+    layers = None if args.all else args.layers
+    if args.format != "text":  # imported here, so that the text need not load what draws graphs
+        reports = import_module("qnndbg.report.formats").REPORTS
+        write_report(reports[args.format](recording, args.sort), args.output)
+    elif args.output is not None:
         parts = (recording.manifest, recording.comparison(), recording.passes)
-        print(json_report(*parts, sort=args.sort or "order"))
+        sort = args.sort or "local"
+        write_report(
+            drawn(lambda console: text.print_report(console, *parts, layers=layers, sort=sort)), args.output
+        )
     else:
-        print_report(recording, layers=None if args.all else args.layers, sort=args.sort or "local")
+        print_report(recording, layers=layers, sort=args.sort or "local")
     if damage := recording.damage():
         raise RecordingError(
             f"{recording.folder} is damaged: {damage}",

@@ -1,6 +1,7 @@
 """The report as JSON: one object, every field always present, null where a value is undefined.
 
-The same recording gives the same bytes: keys are sorted, and neither a clock nor a path of the machine
+Its schema is ``report.schema.json``, which :mod:`qnndbg.report.json_schema` makes from the types. The same
+recording gives the same bytes: keys are sorted, and neither a clock nor a path of the machine
 that recorded goes in.
 """
 
@@ -12,10 +13,14 @@ from collections.abc import Mapping
 
 import msgspec
 
-from qnndbg.analyze.verdict import empty_comparison, sources, victims
+from qnndbg.analyze.verdict import empty_comparison
 from qnndbg.model.recording import Manifest, PassEvent
 from qnndbg.model.result import Comparison, ErrorMetrics, LayerResult
 from qnndbg.report.layers import Order, ordered
+from qnndbg.report.standing import standings
+
+REPORT_VERSION = 1
+"""Raised when a field goes away or changes its meaning; a field that is added leaves it as it is."""
 
 Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
 
@@ -30,6 +35,7 @@ def json_report(
     """What a recording says, as a JSON object in text; the arguments are those of the text report."""
     answer = comparison or empty_comparison()
     report = {
+        "report_version": REPORT_VERSION,
         "schema": manifest.schema,
         "target": manifest.target,
         "precision": manifest.precision,
@@ -53,13 +59,12 @@ def json_report(
 
 
 def _layers(layers: tuple[LayerResult, ...], sort: Order) -> list[Json]:
-    made, inherited = frozenset(sources(layers)), frozenset(victims(layers))
+    standing = dict(zip(layers, standings(layers), strict=True))
     rows: list[Json] = []
     for layer in ordered(layers, sort):
-        standing = "made here" if layer in made else "inherited" if layer in inherited else None
         errors = {name: _error(getattr(layer, name)) for name in ("accumulated", "local")}
         excess = {"excess": _finite(layer.excess), "inherited": _finite(layer.inherited)}
-        rows.append({**_fields(layer), **errors, **excess, "standing": standing})
+        rows.append({**_fields(layer), **errors, **excess, "standing": standing[layer]})
     return rows
 
 

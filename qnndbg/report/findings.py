@@ -33,7 +33,7 @@ def sources_table(sources: tuple[Source, ...], *, everything: bool) -> Renderabl
     table.add_column(no_wrap=True)
     table.add_column()
     several = len({(s.method, s.sample, s.output) for s in sources}) > 1
-    for rows in _groups(sources, everything=everything):
+    for rows in source_groups(sources, everything=everything):
         first = rows[0]
         of = f" of output {first.output}" if several else ""
         slope = "" if first.explained is None else f"; one slope explains {first.explained:.0%} of it"
@@ -48,7 +48,7 @@ def sources_table(sources: tuple[Source, ...], *, everything: bool) -> Renderabl
     return table
 
 
-def _groups(sources: tuple[Source, ...], *, everything: bool) -> list[tuple[Source, ...]]:
+def source_groups(sources: tuple[Source, ...], *, everything: bool) -> list[tuple[Source, ...]]:
     """The sources of each step and output; only the first output of each step unless all are asked for."""
     groups: dict[tuple[str, str, int, int], list[Source]] = {}
     for source in sources:

@@ -1,0 +1,87 @@
+"""HTML elements from Python, escaped unless they are markup already."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from html import escape
+
+
+class Markup(str):
+    """Text that is HTML already."""
+
+    __slots__ = ()
+
+
+Content = str | Markup | None | Iterable["Content"]
+
+
+def el(tag: str, *content: Content, **attributes: str | int | float | bool | None) -> Markup:
+    """An element.
+
+    Args:
+        tag: its name.
+        content: text, which is escaped; markup, which is not; nothing, or several of these.
+        attributes: ``class_`` is class, and ``data_x`` is data-x; one that is None or False is left out.
+    """
+    written = "".join(
+        f" {key.rstrip('_').replace('_', '-')}" + ("" if value is True else f'="{escape(str(value))}"')
+        for key, value in attributes.items()
+        if value is not None and value is not False
+    )
+    if tag in VOID:
+        return Markup(f"<{tag}{written}>")
+    return Markup(f"<{tag}{written}>{join(content)}</{tag}>")
+
+
+VOID = frozenset({"br", "hr", "input", "meta", "link"})
+
+
+def join(content: Content) -> Markup:
+    """Anything that an element may hold, as markup."""
+    if content is None:
+        return Markup("")
+    if isinstance(content, Markup):
+        return content
+    if isinstance(content, str):
+        return Markup(escape(content, quote=False))
+    return Markup("".join(join(item) for item in content))
+
+
+def section(name: str, title: str, *content: Content, note: str = "") -> Markup:
+    """A part of the page with a heading that can be linked to."""
+    heading = el("h2", title, el("small", note) if note else None, id=f"{name}-title")
+    return el("section", heading, *content, id=name, aria_labelledby=f"{name}-title")
+
+
+def card(*content: Content, kind: str = "") -> Markup:
+    """A framed part of a section."""
+    return el("div", *content, class_=f"card {kind}".strip())
+
+
+def table(
+    header: Iterable[str], rows: Iterable[Iterable[Content]], *, caption: str, numeric: Iterable[int] = ()
+) -> Markup:
+    """A table that scrolls sideways where it is too wide.
+
+    Args:
+        header: titles of the columns.
+        rows: cells.
+        caption: what it is, for those who hear it.
+        numeric: columns of numbers, which stand at the right.
+    """
+    right = frozenset(numeric)
+    heads = [
+        el("th", title, scope="col", class_="num" if i in right else None) for i, title in enumerate(header)
+    ]
+    body = [
+        el("tr", [el("td", cell, class_="num" if i in right else None) for i, cell in enumerate(row)])
+        for row in rows
+    ]
+    return el(
+        "div",
+        el("table", el("caption", caption), el("thead", el("tr", heads)), el("tbody", body)),
+        class_="scroll",
+        tabindex=0,
+        role="region",
+        aria_label=caption,
+    )

@@ -19,6 +19,10 @@ WHOLE = 90
 """Boxes up to which a graph is drawn whole."""
 MODULES = 48
 """Boxes that a map of modules may have."""
+FEW = 4
+"""A map of fewer modules says nothing."""
+APART = 16
+"""Of more modules than there is room for, the worst that are drawn by themselves."""
 NEAR = 30
 """Boxes in the neighbourhood of a source."""
 SOURCES = 4
@@ -140,18 +144,40 @@ def _worst(values: Iterable[float | None]) -> float | None:
 
 
 def _modules(whole: _Whole, title: str) -> View:
-    """A box a module, of as deep a level as there is room for."""
-    paths = set(whole.modules.values())
-    deepest = max(path.count(".") + 1 for path in paths)
-    fitting = (d for d in range(deepest, 0, -1) if len({_cut(path, d) for path in paths}) <= MODULES)
-    depth = next(fitting, 1)
-    groups: dict[str, list[Box]] = {}
+    """A box a module, of as deep a level as there is room for.
+
+    If only a level with hardly any modules has room, the next one is drawn with its worst modules apart and
+    those between them together.
+    """
+    depths = range(max(path.count(".") + 1 for path in whole.modules.values()), 0, -1)
+    groups = {depth: list(dict.fromkeys(_cut(p, depth) for p in whole.modules.values())) for depth in depths}
+    depth = next((d for d in depths if len(groups[d]) <= MODULES), 1)
+    if len(groups[depth]) < FEW and depth + 1 in groups:
+        depth += 1
+    members: dict[str, list[Box]] = {}
     for key, box in whole.boxes.items():
-        groups.setdefault(_cut(whole.modules[key], depth), []).append(box)
-    boxes = tuple(_module(path, members) for path, members in groups.items())
-    of = {key: f"module {_cut(path, depth)}" for key, path in whole.modules.items()}
+        members.setdefault(_cut(whole.modules[key], depth), []).append(box)
+    name_of = _together(members) if len(members) > MODULES else {path: path for path in members}
+    merged: dict[str, list[Box]] = {}
+    for path, boxes in members.items():
+        merged.setdefault(name_of[path], []).extend(boxes)
+    of = {key: f"module {name_of[_cut(path, depth)]}" for key, path in whole.modules.items()}
     edges = dict.fromkeys((of[a], of[b]) for a, b in whole.edges if of[a] != of[b])
-    return View(title=f"{title}: modules", boxes=boxes, edges=tuple(edges))
+    drawn = tuple(_module(path, boxes) for path, boxes in merged.items())
+    return View(title=f"{title}: modules", boxes=drawn, edges=tuple(edges))
+
+
+def _together(members: Mapping[str, list[Box]]) -> dict[str, str]:
+    """Each module to its name on the map: the worst keep theirs, runs of others get one in common."""
+    worst = sorted(members, key=lambda path: -(_worst(box.excess for box in members[path]) or 0.0))[:APART]
+    runs: list[list[str]] = []
+    for path in members:
+        if path in worst or not runs or runs[-1][0] in worst:
+            runs.append([path])
+        else:
+            runs[-1].append(path)
+    names = {run[0]: run[0] if len(run) == 1 else f"{run[0]} … {run[-1]}" for run in runs}
+    return {path: names[run[0]] for run in runs for path in run}
 
 
 def _cut(path: str, depth: int) -> str:

@@ -29,7 +29,7 @@ def section(drawings: tuple[Drawing, ...]) -> Markup | None:
 def _frame(drawing: Drawing, number: int) -> Markup:
     title = drawing.view.title
     content = Markup(drawing.svg) if drawing.svg else el("p", f"not drawn: {drawing.problem}")
-    return el("div", content, class_="graph", id=f"graph-{number}", tabindex=0, role="group",
+    return el("div", content, class_="frame", id=f"frame-{number}", tabindex=0, role="group",
               aria_label=f"{title}: {len(drawing.view.boxes)} boxes; plus, minus and arrows move it",
               hidden=number > 0)  # fmt: skip
 

@@ -109,6 +109,10 @@ def _line(points: list[_Point], number: int, *, alone: bool) -> Iterator[Markup]
         lost = _loss(a.rung, b.rung) >= DROP_DB
         place = {"x1": f"{a.x:.1f}", "y1": f"{a.y:.1f}", "x2": f"{b.x:.1f}", "y2": f"{b.y:.1f}"}
         yield el("line", **place, class_=f"series series{number}{' lost' if lost and alone else ''}")
+        if lost and alone and a.rung.name != "eager" and not math.isinf(_loss(a.rung, b.rung)):
+            text = f"{units.signed(-_loss(a.rung, b.rung))} dB"
+            x, y = (a.x + b.x) / 2, (a.y + b.y) / 2 - 10
+            yield el("text", text, x=f"{x:.1f}", y=f"{y:.1f}", class_="loss")
     for before, point in zip([None, *points], points, strict=False):
         text = f"{point.rung.name}: {_told(point.rung)}"
         spot = {"cx": f"{point.x:.1f}", "cy": f"{point.y:.1f}"}

@@ -259,12 +259,12 @@
 
   // Drawn graphs: the wheel, the buttons and the keys change the view box; a box leads to its layer.
   function graphs(boxes) {
-    const frames = all(".graph");
+    const frames = all(".frame");
     const views = frames.map((frame, number) => canvas(frame, boxes[number], number));
     const current = () => Number($("view")?.value ?? 0);
     $("view")?.addEventListener("change", () => {
       frames.forEach((frame, number) => (frame.hidden = number !== current()));
-      views[current()].fit();
+      views[current()].start();
     });
     all("[data-zoom]").forEach((button) =>
       button.addEventListener("click", () => {
@@ -276,7 +276,7 @@
   }
   function canvas(frame, boxes, number) {
     const svg = frame.querySelector("svg");
-    const nothing = { fit() {}, zoom() {} };
+    const nothing = { fit() {}, start() {}, zoom() {} };
     if (!svg) return nothing;
     const whole = svg.viewBox.baseVal;
     const home = [whole.x, whole.y, whole.width, whole.height];
@@ -285,16 +285,18 @@
       box = next;
       svg.setAttribute("viewBox", box.map((v) => v.toFixed(2)).join(" "));
     };
-    // A graph that is much longer than the frame starts readable at its top, not tiny as a whole.
-    const start = () => {
-      const ratio = frame.clientHeight / Math.max(frame.clientWidth, 1);
-      const scale = Math.min(frame.clientWidth / home[2], frame.clientHeight / home[3]);
-      if (!frame.clientWidth || scale > 0.55) return set([...home]);
-      const width = frame.clientWidth / 0.8;
-      return set([home[0] + (home[2] - width) / 2, home[1], width, width * ratio]);
+    // Pixels a point: a small graph is not blown up, and a long one starts readable at its top.
+    const LARGEST = 1.5;
+    const READABLE = 0.7;
+    const scaled = (scale, top) => {
+      const [width, height] = [frame.clientWidth / scale, frame.clientHeight / scale];
+      set([home[0] + (home[2] - width) / 2, top ? home[1] : home[1] + (home[3] - height) / 2, width, height]);
     };
+    const whole_scale = () => Math.min(frame.clientWidth / home[2], frame.clientHeight / home[3], LARGEST);
+    const fit = () => (frame.clientWidth ? scaled(whole_scale(), false) : set([...home]));
+    const start = () => (!frame.clientWidth || whole_scale() >= READABLE ? fit() : scaled(READABLE + 0.15, true));
     const zoom = (factor, x = 0.5, y = 0.5) => {
-      const width = Math.min(Math.max(box[2] * factor, 60), home[2] * 4 + 400);
+      const width = Math.min(Math.max(box[2] * factor, 60), home[2] * 4 + 4000);
       const height = (width / box[2]) * box[3];
       set([box[0] + (box[2] - width) * x, box[1] + (box[3] - height) * y, width, height]);
     };
@@ -306,7 +308,7 @@
       zoom(event.deltaY > 0 ? 1.15 : 1 / 1.15, (event.clientX - area.x) / area.width, (event.clientY - area.y) / area.height);
     }, { passive: false });
     frame.addEventListener("keydown", (event) => {
-      const keys = { "+": () => zoom(0.8), "=": () => zoom(0.8), "-": () => zoom(1.25), 0: () => set([...home]),
+      const keys = { "+": () => zoom(0.8), "=": () => zoom(0.8), "-": () => zoom(1.25), 0: fit,
         ArrowLeft: () => move(-0.1, 0), ArrowRight: () => move(0.1, 0), ArrowUp: () => move(0, -0.1), ArrowDown: () => move(0, 0.1) };
       if (!keys[event.key]) return;
       event.preventDefault();
@@ -340,6 +342,6 @@
       node.addEventListener("keydown", (event) => event.key === "Enter" && open());
     });
     start();
-    return { fit: () => set([...home]), zoom };
+    return { fit, start, zoom };
   }
 })();

@@ -60,12 +60,13 @@ def _tiles(page: Page) -> Markup:
     kept = sum(len(method.fallbacks) for method in page.manifest.methods)
     worst = units.decibels(final.against_eager) if final else units.NONE
     loud = severities["error"] + severities["warning"]
+    partitions = sum(method.partitions for method in page.manifest.methods)
     tiles = [
         _tile("worst output against eager", "bit-equal" if worst == units.EQUAL else worst, "dB"),
-        _tile("layers whose error is made there", str(standing["made here"]), f"of {len(answer.layers)}"),
+        _tile("layers that make errors", str(standing["made here"]), f"of {len(answer.layers)}"),
         _tile("QNN tensors compared", str(answer.coverage.compared), f"of {answer.coverage.total}"),
-        _tile("errors and warnings", str(loud), f"and {severities['note']} notes"),
-        _tile("ops on the CPU", str(kept), f"in {sum(m.partitions for m in page.manifest.methods)} partitions"),
+        _tile("errors and warnings", str(loud), f"and {_count(severities['note'], 'note')}"),
+        _tile("ops on the CPU", str(kept), f"beside {_count(partitions, 'partition')}"),
     ]
     if page.manifest.accuracy is not None:
         correct, samples = page.manifest.accuracy.correct, page.manifest.accuracy.samples
@@ -74,6 +75,10 @@ def _tiles(page: Page) -> Markup:
                 share = units.percent(correct[runner], samples)
                 tiles.append(_tile(f"accuracy, {runner}", share, f"of {samples}"))
     return el("dl", tiles, class_="tiles")
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
 def _tile(label: str, value: str, unit: str) -> Markup:
@@ -112,7 +117,7 @@ def findings(found: tuple[Finding, ...]) -> Markup | None:
         return None
     loud = [_finding(f) for f in found if f.severity != "note"]
     notes = [_finding(f) for f in found if f.severity == "note"]
-    quiet = el("details", el("summary", f"{len(notes)} notes"), el("ul", notes, class_="findings"))
+    quiet = el("details", el("summary", _count(len(notes), "note")), el("ul", notes, class_="findings"))
     return section(
         "findings",
         "Findings",

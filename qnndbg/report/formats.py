@@ -19,9 +19,7 @@ Format = Literal["text", "json", "md", "html", "csv", "junit", "sarif"]
 
 
 def _json(recording: Recording, sort: Order | None) -> str:
-    return json_report(
-        recording.manifest, recording.comparison(), recording.passes, sort=sort or "order"
-    )
+    return json_report(recording.manifest, recording.comparison(), recording.passes, sort=sort or "order")
 
 
 def _markdown(recording: Recording, _: Order | None) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 from xml.etree import ElementTree
 
@@ -85,7 +85,11 @@ def junit_xml(name: str, suites: Sequence[Suite]) -> str:
 
 def _counts(suites: Iterable[Suite], *, skipped: bool = False) -> dict[str, str]:
     outcomes = [case.outcome for suite in suites for case in suite.cases]
-    counts = {"tests": len(outcomes), "failures": outcomes.count("failure"), "errors": outcomes.count("error")}
+    counts = {
+        "tests": len(outcomes),
+        "failures": outcomes.count("failure"),
+        "errors": outcomes.count("error"),
+    }
     if skipped:
         counts["skipped"] = outcomes.count("skipped")
     return {key: str(count) for key, count in counts.items()}
@@ -148,14 +152,14 @@ def _outputs(manifest: Manifest, answer: Comparison) -> Iterator[Case]:
     for (method, sample, output), rungs in by_output(answer.ladder).items():
         steps = sorted(name for name, *of in wrong if tuple(of) == (method, sample, output))
         final = rungs[-1]
-        case = {"classname": f"outputs.{method}", "name": f"sample {sample} output {output}"}
+        case = Case(classname=f"outputs.{method}", name=f"sample {sample} output {output}")
         if steps:
             message = f"{output_name(final)} is made wrong by: {', '.join(steps)}"
-            yield Case(**case, outcome="failure", message=message, text=_climbed(rungs))
+            yield replace(case, outcome="failure", message=message, text=_climbed(rungs))
         elif final.against_eager is None:
-            yield Case(**case, outcome="skipped", message=final.note or "not compared")
+            yield replace(case, outcome="skipped", message=final.note or "not compared")
         else:
-            yield Case(**case, output=_climbed(rungs))
+            yield replace(case, output=_climbed(rungs))
 
 
 def _climbed(rungs: Iterable[Rung]) -> str:
@@ -172,16 +176,16 @@ def _modules(answer: Comparison) -> Iterator[Case]:
     for layer in answer.layers:
         groups.setdefault((layer.method, layer.module), []).append(layer)
     for (method, module), layers in sorted(groups.items()):
-        case = {"classname": f"layers.{method}", "name": module or NO_MODULE}
+        case = Case(classname=f"layers.{method}", name=module or NO_MODULE)
         compared = [layer for layer in layers if not layer.reason]
         found = [f for f in answer.findings if f.severity == "error" and _is_at(f, method, module, layers)]
         if found:
             text = "\n\n".join(map(told, found))
-            yield Case(**case, outcome="failure", message=found[0].message, text=text)
+            yield replace(case, outcome="failure", message=found[0].message, text=text)
         elif not compared:
-            yield Case(**case, outcome="skipped", message=", ".join(sorted({la.reason for la in layers})))
+            yield replace(case, outcome="skipped", message=", ".join(sorted({la.reason for la in layers})))
         else:
-            yield Case(**case, output=f"{len(compared)} of {len(layers)} QNN tensors compared")
+            yield replace(case, output=f"{len(compared)} of {len(layers)} QNN tensors compared")
 
 
 def _is_at(found: Finding, method: str, module: str, layers: Iterable[LayerResult]) -> bool:

@@ -31,9 +31,7 @@ LEADING = re.compile(r"^([-+]|\d+(?=[.)]))")
 SIGNS = {"made here": units.MADE_HERE, "inherited": units.INHERITED, None: ""}
 
 
-def markdown_report(
-    manifest: Manifest, comparison: Comparison | None, passes: tuple[PassEvent, ...]
-) -> str:
+def markdown_report(manifest: Manifest, comparison: Comparison | None, passes: tuple[PassEvent, ...]) -> str:
     """What a recording says, as GitHub's Markdown.
 
     Args:
@@ -109,7 +107,7 @@ def _failure(failure: Failure) -> str:
 
 def _worst(ladder: tuple[Rung, ...]) -> tuple[Rung, ...]:
     """The rungs of the output that ends furthest from eager."""
-    outputs = by_output(ladder).values()
+    outputs: Iterable[list[Rung]] = by_output(ladder).values()
     return tuple(min(outputs, key=lambda rungs: quality(rungs[-1].against_eager)))
 
 
@@ -196,7 +194,16 @@ def _layers(layers: Sequence[LayerResult], everyone: tuple[LayerResult, ...]) ->
         )
         for layer in layers
     ]
-    titles = ("", "tensor", "op", "where", f"accumulated {unit} / dB", f"local {unit} / dB", "×floor", "effect")
+    titles = (
+        "",
+        "tensor",
+        "op",
+        "where",
+        f"accumulated {unit} / dB",
+        f"local {unit} / dB",
+        "×floor",
+        "effect",
+    )
     legend = f"{units.MADE_HERE} made here · {units.INHERITED} inherited · {units.EQUAL} bit-equal"
     return f"{table(titles, rows, 'llllrrrr')}\n\n{legend}"
 

@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from pathlib import PurePosixPath
 from urllib.parse import quote
 
-from qnndbg import __version__
 from qnndbg.analyze.rules.catalog import RULES, Rule
 from qnndbg.model.recording import Manifest
 from qnndbg.model.result import Comparison, Finding
@@ -47,23 +46,35 @@ def sarif_report(manifest: Manifest, comparison: Comparison | None) -> str:
     if comparison is not None:
         about["verdict"] = comparison.verdict.text
     found = comparison.findings if comparison else ()
-    return sarif_log(found, fallback=recorded_file(manifest.target), invocation=invocation, about=about)
+    return sarif_log(
+        found,
+        version=manifest.environment.qnndbg,
+        fallback=recorded_file(manifest.target),
+        invocation=invocation,
+        about=about,
+    )
 
 
 def sarif_log(
-    findings: Sequence[Finding], *, fallback: str, invocation: dict[str, Json], about: dict[str, Json]
+    findings: Sequence[Finding],
+    *,
+    version: str,
+    fallback: str,
+    invocation: dict[str, Json],
+    about: dict[str, Json],
 ) -> str:
     """Any findings as a SARIF log of one run.
 
     Args:
         findings: in the order in which they are written.
+        version: of the qnndbg that found them.
         fallback: the file for findings without a line; empty if there is none.
         invocation: how the run went, as SARIF has it.
         about: properties of the run.
     """
     driver: dict[str, Json] = {
         "name": "qnndbg",
-        "semanticVersion": __version__,
+        "semanticVersion": version,
         "rules": [_rule(rule) for rule in RULES],
     }
     run: dict[str, Json] = {

@@ -10,7 +10,7 @@ import base64
 import hashlib
 from importlib import resources
 
-from qnndbg.report.html import closeups, graphs, layers, ladder, sections
+from qnndbg.report.html import closeups, graphs, ladder, layers, sections
 from qnndbg.report.html.markup import Content, Markup, el
 from qnndbg.report.html.page import Page
 from qnndbg.report.layers import Order

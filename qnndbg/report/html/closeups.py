@@ -1,4 +1,4 @@
-"""Close-ups of the worst layers: how their errors and values are distributed, and their dtype at every stage."""
+"""Close-ups of the worst layers: how their errors and values are distributed, and their dtype by stage."""
 
 from __future__ import annotations
 
@@ -48,7 +48,9 @@ def _card(closeup: Closeup, unit: str, *, opened: bool) -> Markup:
         el("span", place(layer.module, layer.source), class_="where"),
     )
     pairs = el("dl", [el("div", el("dt", name), el("dd", text)) for name, text in numbers], class_="pairs")
-    find = el("button", "Show in the table", type="button", class_="link needs-script", data_find=layer.tensor)
+    find = el(
+        "button", "Show in the table", type="button", class_="link needs-script", data_find=layer.tensor
+    )
     plots = [
         _figure(histogram, title)
         for histogram, title in ((closeup.errors, "Error of the HTP"), (closeup.values, "Values"))
@@ -97,9 +99,7 @@ def _bars(histogram: Histogram, name: str) -> Markup:
     top = math.log1p(max(max(counts) for counts in histogram.counts.values()) or 1)
     inset = 0.5 if SERIES[name] == "dim" else 2.0
     rects = []
-    for low, high, count in zip(
-        histogram.edges, histogram.edges[1:], histogram.counts[name], strict=False
-    ):
+    for low, high, count in zip(histogram.edges, histogram.edges[1:], histogram.counts[name], strict=False):
         if not count:
             continue
         x, width = _x(histogram, low), _x(histogram, high) - _x(histogram, low)
@@ -150,5 +150,7 @@ def _timeline(steps: tuple[Step, ...]) -> Markup | None:
         ])  # fmt: skip
         before = step
     return table(
-        ("stage", "name", "op", "dtype", "shape", "encoding"), rows, caption="Dtype and encoding at every stage"
+        ("stage", "name", "op", "dtype", "shape", "encoding"),
+        rows,
+        caption="Dtype and encoding at every stage",
     )

@@ -37,7 +37,7 @@ def _frame(drawing: Drawing, number: int) -> Markup:
 def _scale() -> Markup:
     words = [f"≤ {LIMITS[0]:g}", *(f"≤ {limit:g}" for limit in LIMITS[1:]), f"> {LIMITS[-1]:g}"]
     steps = [el("li", el("i", class_=f"swatch heat{i}"), word) for i, word in enumerate(words)]
-    return el("ul", el("li", "× floor"), steps, el("li", el("i", class_="swatch unseen"), "not compared"),
+    return el("ul", el("li", "× floor"), steps, el("li", el("i", class_="swatch unseen"), "not measured"),
               class_="legend")  # fmt: skip
 
 

@@ -1,9 +1,10 @@
-"""The ladder as a plot: the SQNR of the outputs against eager, rung by rung, and who answers for each step."""
+"""The ladder as a plot: the SQNR of the outputs against eager, and who answers for each of the steps."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import NamedTuple, get_args
 
 from qnndbg.analyze.verdict import SAME_NUMBERS_DB, STEPS, quality
@@ -105,7 +106,7 @@ def _names_below(places: dict[str, float]) -> Iterator[Markup]:
 
 def _line(points: list[_Point], number: int, *, alone: bool) -> Iterator[Markup]:
     """One output: segments, red where it loses, points, and numbers where there is but one line."""
-    for a, b in zip(points, points[1:], strict=False):
+    for a, b in pairwise(points):
         lost = _loss(a.rung, b.rung) >= DROP_DB
         place = {"x1": f"{a.x:.1f}", "y1": f"{a.y:.1f}", "x2": f"{b.x:.1f}", "y2": f"{b.y:.1f}"}
         yield el("line", **place, class_=f"series series{number}{' lost' if lost and alone else ''}")
@@ -120,7 +121,13 @@ def _line(points: list[_Point], number: int, *, alone: bool) -> Iterator[Markup]
         if alone and before is not None and (before.rung.name == "eager" or abs(point.y - before.y) > 1):
             below = point.y < TOP + 20
             y = point.y + (20 if below else -12)
-            yield el("text", _told(point.rung).removesuffix(" dB"), x=f"{point.x:.1f}", y=f"{y:.1f}", class_="value")
+            yield el(
+                "text",
+                _told(point.rung).removesuffix(" dB"),
+                x=f"{point.x:.1f}",
+                y=f"{y:.1f}",
+                class_="value",
+            )
 
 
 def _loss(before: Rung, rung: Rung) -> float:

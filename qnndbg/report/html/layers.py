@@ -21,14 +21,14 @@ DIGITS = 6
 """Significant digits of a number in the page; the CSV and the JSON hold all of them."""
 FIELDS = (
     "standing", "tensor", "op", "qnn_op", "module", "source", "created_by", "method", "partition", "shape",
-    "dtype", "acc_steps", "acc_db", "local_steps", "local_db", "excess", "inherited", "effect", "floor", "fused",
-    "reason", "encoding", "reference_encoding", "acc_max", "local_max", "acc_cosine", "local_cosine",
+    "dtype", "acc_steps", "acc_db", "local_steps", "local_db", "excess", "inherited", "effect", "floor",
+    "fused", "reason", "encoding", "reference_encoding", "acc_max", "local_max", "acc_cosine", "local_cosine",
 )  # fmt: skip
 """Names of the cells of a row, in their order; ``page.js`` reads them from the data."""
 HEADER = (
     ("standing", ""), ("tensor", "tensor"), ("op", "op"), ("module", "module"), ("dtype", "dtype"),
-    ("source", "from"), ("acc_steps", "accumulated {unit}"), ("acc_db", "dB"), ("local_steps", "local {unit}"),
-    ("local_db", "dB"), ("excess", "×floor"), ("effect", "effect"),
+    ("source", "from"), ("acc_steps", "accumulated {unit}"), ("acc_db", "dB"),
+    ("local_steps", "local {unit}"), ("local_db", "dB"), ("excess", "×floor"), ("effect", "effect"),
 )  # fmt: skip
 """Columns of the table and their titles."""
 NUMERIC = frozenset({"acc_steps", "acc_db", "local_steps", "local_db", "excess", "effect"})
@@ -45,9 +45,15 @@ def section(layers: tuple[LayerResult, ...], sort: Order) -> Markup | None:
     data = {"fields": FIELDS, "unit": unit, "sort": SORTED_BY[sort], "rows": rows}
     note = "accumulated: both sides on their own inputs; local: this op alone, on the HTP's inputs"
     return make_section(
-        "layers", "Layers", _controls(layers, standing), _table(layers, standing, unit, sort),
-        el("div", class_="pager", id="pager"), el("p", _key(unit), class_="quiet"), _embedded(data), note=note,
-    )  # fmt: skip
+        "layers",
+        "Layers",
+        _controls(layers, standing),
+        _table(layers, standing, unit, sort),
+        el("div", class_="pager", id="pager"),
+        el("p", _key(unit), class_="quiet"),
+        _embedded(data),
+        note=note,
+    )
 
 
 def _embedded(data: object) -> Markup:
@@ -66,8 +72,8 @@ def row(layer: LayerResult, standing: Standing | None, unit: str) -> list[Cell]:
         _steps(accumulated, unit), _decibels(accumulated), _steps(local, unit), _decibels(local),
         _rounded(layer.excess), _rounded(layer.inherited), _rounded(layer.effect), _rounded(layer.floor),
         layer.fused, layer.reason, encoding_text(layer.encoding), encoding_text(layer.reference_encoding),
-        _rounded(accumulated and accumulated.max_abs), _rounded(local and local.max_abs),
-        _rounded(accumulated and accumulated.cosine), _rounded(local and local.cosine),
+        *(_rounded(error.max_abs if error else None) for error in (accumulated, local)),
+        *(_rounded(error.cosine if error else None) for error in (accumulated, local)),
     ]  # fmt: skip
 
 
@@ -115,8 +121,8 @@ def _controls(layers: tuple[LayerResult, ...], standing: tuple[Standing | None, 
     search = el("input", type="search", id="search", placeholder="Filter: tensor, op, module, source …",
                 aria_label="Filter the layers", autocomplete="off")  # fmt: skip
     status = el("output", id="status", aria_live="polite")
-    return el("div", search, el("div", chips, class_="chips", role="group", aria_label="Which layers"), status,
-              class_="controls needs-script")  # fmt: skip
+    group = el("div", chips, class_="chips", role="group", aria_label="Which layers")
+    return el("div", search, group, status, class_="controls needs-script")
 
 
 def _differs(layer: LayerResult) -> bool:
@@ -161,7 +167,7 @@ def _static(layer: LayerResult, standing: Standing | None, unit: str) -> Markup:
 def _key(unit: str) -> str:
     steps = "steps of the encoding" if unit == "LSB" else "units in the last place of fp16"
     return (
-        f"{units.MADE_HERE} the error is made here · {units.INHERITED} it is inherited · {units.EQUAL} bit-equal · "
-        f"{unit}: {steps}, of the worst element · ×floor: local error over what rounding explains · "
+        f"{units.MADE_HERE} the error is made here · {units.INHERITED} it is inherited · "
+        f"{units.EQUAL} bit-equal · {unit}: {steps}, of the worst element · ×floor: local error over what rounding explains · "
         "effect: share of the backend's error of the worst output"
     )

@@ -67,6 +67,10 @@
     const short = (op) => (op.split(".").length === 3 ? op.split(".")[1] : op);
     const show = {
       standing: (row) => signs[read(row, "standing")],
+      tensor: (row) => {
+        const name = read(row, "tensor");
+        return name.length > 26 ? name.replace("_default", "…") : name;
+      },
       op: (row) => short(read(row, "op")),
       source: (row) => read(row, "source") || read(row, "created_by"),
       acc_steps: (row) => steps(read(row, "acc_steps")),
@@ -142,7 +146,7 @@
         const cell = tr.insertCell();
         const text = show_text(row, name);
         cell.className = numeric.has(name) ? `num ${name}` : name;
-        cell.title = name === "op" ? read(row, "op") : text;
+        cell.title = name === "op" || name === "tensor" ? read(row, name) : text;
         if (name === "tensor") {
           const open = state.open.has(row.position);
           const button = make("button", text, { type: "button", className: "link" });

@@ -14,7 +14,7 @@ from qnndbg.errors import RecordingError
 from qnndbg.model.recording import Manifest, PassEvent
 from qnndbg.model.result import Comparison, LayerResult
 from qnndbg.recording.store import Recording
-from qnndbg.report.drawing import svg_of
+from qnndbg.report.drawing import DrawingError, svg_of
 from qnndbg.report.layers import ordered
 
 CLOSEUPS = 6
@@ -105,16 +105,14 @@ def _closeups(recording: Recording, answer: Comparison) -> Iterator[Closeup]:
 
 
 def _drawings(recording: Recording, answer: Comparison, problems: list[str]) -> Iterator[Drawing]:
-    number = 0
-    for view in _views(recording, answer, problems):
+    for number, view in enumerate(_views(recording, answer, problems)):
         if number == DRAWINGS:
             problems.append(f"more than {DRAWINGS} graphs; the others are not drawn")
             return
         try:
             yield Drawing(view=view, svg=svg_of(view, number))
-        except RuntimeError as error:
+        except DrawingError as error:
             yield Drawing(view=view, svg="", problem=str(error))
-        number += 1
 
 
 def _views(recording: Recording, answer: Comparison, problems: list[str]) -> Iterator[View]:

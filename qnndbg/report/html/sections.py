@@ -201,7 +201,14 @@ def environment(page: Page) -> Markup:
     rows += [("op packages", ", ".join(manifest.op_packages))]
     pairs = [el("div", el("dt", name), el("dd", value)) for name, value in rows if value]
     inputs = [
-        [given.method, str(given.sample), given.name, given.tensor.dtype, _shape(given.tensor.shape), given.note]
+        [
+            given.method,
+            str(given.sample),
+            given.name,
+            given.tensor.dtype,
+            _shape(given.tensor.shape),
+            given.note,
+        ]
         for given in manifest.inputs
     ]
     notes = el("ul", [el("li", note) for note in manifest.notes], class_="notes")

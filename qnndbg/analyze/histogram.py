@@ -80,7 +80,8 @@ def _around_zero(reach: float, *, whole: bool) -> Real:
     if whole:
         width = max(math.ceil(width - 1e-6), 1)
     half = max(math.ceil(reach / width - 0.5), 1)
-    return np.multiply(np.arange(2 * half + 2) - half - 0.5, width, dtype=np.float64)
+    edges: Real = (np.arange(2 * half + 2) - half - 0.5) * np.float64(width)
+    return edges
 
 
 def _largest(target: Array, side: Array) -> float:

@@ -26,7 +26,7 @@ SHOWN_OUTPUTS = 8
 SPECIAL = re.compile(r"([\\`*_\[\]<>|~])")
 LINKED = re.compile(r"([@#])(?=\w)")
 """What GitHub turns into a mention or a reference, even if it is escaped."""
-LEADING = re.compile(r"^([-+]|\d+(?=[.)]))")
+LEADING = re.compile(r"^([-+]|\d+(?=[.)](?:\s|$)))")
 """What makes a list at the start of a line."""
 SIGNS = {"made here": units.MADE_HERE, "inherited": units.INHERITED, None: ""}
 
@@ -107,8 +107,12 @@ def _failure(failure: Failure) -> str:
 
 def _worst(ladder: tuple[Rung, ...]) -> tuple[Rung, ...]:
     """The rungs of the output that ends furthest from eager."""
-    outputs: Iterable[list[Rung]] = by_output(ladder).values()
-    return tuple(min(outputs, key=lambda rungs: quality(rungs[-1].against_eager)))
+    worst: list[Rung] = min(by_output(ladder).values(), key=_ends_at)
+    return tuple(worst)
+
+
+def _ends_at(rungs: list[Rung]) -> float:
+    return quality(rungs[-1].against_eager)
 
 
 def _ladder(ladder: tuple[Rung, ...]) -> str:

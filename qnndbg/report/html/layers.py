@@ -168,6 +168,7 @@ def _key(unit: str) -> str:
     steps = "steps of the encoding" if unit == "LSB" else "units in the last place of fp16"
     return (
         f"{units.MADE_HERE} the error is made here · {units.INHERITED} it is inherited · "
-        f"{units.EQUAL} bit-equal · {unit}: {steps}, of the worst element · ×floor: local error over what rounding explains · "
+        f"{units.EQUAL} bit-equal · {unit}: {steps}, of the worst element · "
+        "×floor: local error over what rounding explains · "
         "effect: share of the backend's error of the worst output"
     )

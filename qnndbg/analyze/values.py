@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from qnndbg.analyze.normalize import Array, dequantise, numbers, same_rank, saturate
+from qnndbg.analyze.normalize import Array, dequantise, numbers, same_rank, saturate, saturate_infinite
 from qnndbg.model.graph import TensorRef
-from qnndbg.model.recording import RunnerName
+from qnndbg.model.recording import RunnerName, is_half
 from qnndbg.model.result import LayerResult
 from qnndbg.recording.store import Recording
 
@@ -41,7 +41,7 @@ def values_of(recording: Recording, layer: LayerResult) -> Values | None:
         return None
     raw = recording.tensor(dumped)
     if raw.dtype.kind == "f":
-        target = saturate(raw) if recording.manifest.precision.startswith("fp16") else raw
+        target = saturate(raw) if is_half(recording.manifest.precision) else raw
     else:
         target = raw if layer.encoding is None else dequantise(raw, layer.encoding)
     sides = [_side(recording, refs[side], target) for side in ("reference", "local")]
@@ -63,4 +63,6 @@ def _side(recording: Recording, ref: TensorRef | None, target: Array) -> Array |
     reference = None if ref is None else numbers(recording.tensor(ref), ref.dtype)
     if reference is None or same_rank(reference, target).shape != reference.shape:
         return None
+    if is_half(recording.manifest.precision):
+        reference = saturate_infinite(reference)
     return np.ascontiguousarray(reference).reshape(-1)

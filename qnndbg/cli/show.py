@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
+
+from rich.console import Console
 
 from qnndbg.cli import Subparsers
 from qnndbg.cli.output import print_drawn
@@ -50,18 +53,12 @@ def run(args: argparse.Namespace) -> int:
     """
     recording = open_recording(args.recording)
     check_output(args.output, recording.folder)
-    layers = None if args.all else args.layers
     if args.format != "text":  # imported here, so that the text need not load what draws graphs
         reports = import_module("qnndbg.report.formats").REPORTS
         write_report(reports[args.format](recording, args.sort), args.output)
-    elif args.output is not None:
-        parts = (recording.manifest, recording.comparison(), recording.passes)
-        sort = args.sort or "local"
-        write_report(
-            drawn(lambda console: text.print_report(console, *parts, layers=layers, sort=sort)), args.output
-        )
     else:
-        print_report(recording, layers=layers, sort=args.sort or "local")
+        draw = _drawing(recording, None if args.all else args.layers, args.sort or "local")
+        print_drawn(draw) if args.output is None else write_report(drawn(draw), args.output)
     if damage := recording.damage():
         raise RecordingError(
             f"{recording.folder} is damaged: {damage}",
@@ -81,8 +78,12 @@ def print_report(
         layers: how many to show at most; None leaves nothing out.
         sort: the order of the layers.
     """
+    print_drawn(_drawing(recording, layers, sort))
+
+
+def _drawing(recording: Recording, layers: int | None, sort: Order) -> Callable[[Console], None]:
     parts = (recording.manifest, recording.comparison(), recording.passes)
-    print_drawn(lambda console: text.print_report(console, *parts, layers=layers, sort=sort))
+    return lambda console: text.print_report(console, *parts, layers=layers, sort=sort)
 
 
 def _check_compared(recording: Recording) -> None:

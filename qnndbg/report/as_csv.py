@@ -32,6 +32,7 @@ COLUMNS: dict[str, Callable[[LayerResult], Cell]] = {
     "dtype": lambda layer: layer.dtype,
     "reference_dtype": lambda layer: layer.reference_dtype,
     "floor": lambda layer: layer.floor,
+    "peak_floor": lambda layer: layer.peak_floor,
     "excess": lambda layer: layer.excess,
     "inherited": lambda layer: layer.inherited,
     "effect": lambda layer: layer.effect,

@@ -146,7 +146,11 @@ def _recording(manifest: Manifest, answer: Comparison) -> Iterator[Case]:
 def _outputs(manifest: Manifest, answer: Comparison) -> Iterator[Case]:
     """One case an output; it fails if a step makes it wrong."""
     evidence = Evidence(
-        ladder=answer.ladder, layers=(), coverage=answer.coverage, precision=manifest.precision
+        ladder=answer.ladder,
+        layers=answer.layers,
+        coverage=answer.coverage,
+        precision=manifest.precision,
+        sources=answer.sources,
     )
     wrong = faults(evidence)
     for (method, sample, output), rungs in by_output(answer.ladder).items():

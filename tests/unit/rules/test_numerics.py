@@ -1,0 +1,110 @@
+"""QD1xx: sources from the numbers that cause them, and layers beyond their floor."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from qnndbg.analyze.causes import sources_of
+from qnndbg.model.attribution import Effect
+from tests.unit.evidence import EXACT, attribution, effect, error, half, layer, quantised, rounding
+from tests.unit.rules.cases import SOUND, WRONG, Case, Made, check_fires, check_misses
+
+HALF = effect(half=True)
+MUL = "aten_mul_tensor@0"
+CLIPPING = quantised(model=10.0, edge=EXACT, htp=EXACT, final=10.0)
+"""A ladder on which the quantiser makes the output wrong."""
+
+
+def backend(found: Effect, ladder: Any = WRONG) -> Made:
+    return Made(ladder=ladder, evidence={"sources": sources_of(attribution(found))})
+
+
+def quantiser(ladder: Any = CLIPPING, **fields: Any) -> Made:
+    made = effect(rounding=rounding(**fields))
+    sources = sources_of(attribution(made, step="quantisation"))
+    return Made(ladder=ladder, evidence={"sources": sources, "precision": "8a8w"})
+
+
+def by_cause(rule: str, fires: Made, misses: Made, about: str = "") -> Case:
+    return Case(rule=rule, severity="error", where=MUL, fires=fires, misses=misses, about=about)
+
+
+def layers(**fields: Any) -> Made:
+    equal = error(EXACT)
+    made = layer("mul", **{"local": equal, "accumulated": equal, "floor": 0.1, **fields})
+    return Made(evidence={"layers": (made,)})
+
+
+CONSTANT = replace(HALF, kind="constant")
+SUM = replace(HALF, op="aten.cumsum.default", error=0.04)
+CASES = [
+    by_cause("QD101", backend(replace(HALF, peak=65505.0)), backend(replace(HALF, peak=65504.0))),
+    by_cause("QD102", backend(replace(CONSTANT, flushed=0.001)), backend(CONSTANT)),
+    by_cause("QD103", backend(effect(error=0.031)), backend(effect(error=0.03))),
+    Case(
+        rule="QD103",
+        about="without an effect",
+        severity="note",
+        where="aten_mul_default@0",
+        fires=layers(local=error(30.0, rms=0.31)),
+        misses=layers(local=error(30.0, rms=0.3)),
+    ),
+    by_cause("QD104", quantiser(clipped_energy=0.51), quantiser(clipped_energy=0.5)),
+    by_cause("QD105", quantiser(range_used=0.49), quantiser(range_used=0.5)),
+    by_cause("QD106", quantiser(spread=8.1, channels=4), quantiser(spread=8.0, channels=4)),
+    by_cause("QD106", quantiser(spread=9.0, channels=2), quantiser(spread=9.0, channels=1), "one channel"),
+    by_cause("QD107", backend(effect(error=0.03)), backend(effect(error=0.031))),
+    by_cause("QD108", backend(replace(HALF, linear=0.09)), backend(replace(HALF, linear=0.1))),
+    by_cause(
+        "QD109", backend(replace(HALF, kind="input")), backend(replace(HALF, kind="input", flushed=0.1))
+    ),
+    by_cause("QD109", quantiser(), quantiser(clipped_energy=0.9), "few bits"),
+    by_cause("QD110", backend(replace(SUM, stagnates=True)), backend(SUM)),
+    by_cause("QD111", backend(replace(HALF, integers=True)), backend(effect(integers=True))),
+    Case(
+        rule="QD112",
+        severity="note",
+        where="aten_mul_default@0",
+        fires=layers(local=error(None, nonfinite=1)),
+        misses=layers(local=error(3.0), accumulated=error(None, nonfinite=1)),
+    ),
+    Case(
+        rule="QD113",
+        severity="note",
+        where="aten_mul_default@0",
+        fires=Made(
+            evidence={
+                "layers": (
+                    replace(layer("mul", local=error(10.0), accumulated=None, floor=None), fused=True),
+                )
+            }
+        ),
+        misses=layers(local=error(10.0), floor=None),
+    ),
+]
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
+def test_it_fires(case: Case, tmp_path: Path) -> None:
+    check_fires(case, tmp_path)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
+def test_a_near_miss_does_not(case: Case, tmp_path: Path) -> None:
+    check_misses(case, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("share", "ladder", "severity"),
+    [(0.2, WRONG, "error"), (0.19, WRONG, "note"), (0.9, SOUND, "note"), (0.9, half(39.9), "error")],
+)
+def test_a_source_is_an_error_if_it_makes_a_fifth_of_a_wrong_output(
+    share: float, ladder: Any, severity: str, tmp_path: Path
+) -> None:
+    made = backend(replace(HALF, peak=1e6, exact=share, linear=share), ladder)
+    case = Case(rule="QD101", severity=severity, where=MUL, fires=made, misses=made)  # type: ignore[arg-type]
+    check_fires(case, tmp_path)

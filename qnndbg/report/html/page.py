@@ -90,7 +90,7 @@ def _closeups(recording: Recording, answer: Comparison) -> Iterator[Closeup]:
     for layer in worst_layers(answer):
         try:
             values = values_of(recording, layer)
-            steps = timeline(recording, layer.method, layer.partition, layer.tensor)
+            steps = _steps(recording, layer)
         except RecordingError as error:
             yield Closeup(layer=layer, position=position[layer], problem=error.fact)
             continue
@@ -102,6 +102,14 @@ def _closeups(recording: Recording, answer: Comparison) -> Iterator[Closeup]:
             steps=steps,
             problem="" if values is not None else "its values are not in the recording",
         )
+
+
+def _steps(recording: Recording, layer: LayerResult) -> tuple[Step, ...]:
+    """The stages of a layer; none if the recording has lost its QNN graph."""
+    graphs = [qnn for qnn in recording.qnn if (qnn.method, qnn.partition) == (layer.method, layer.partition)]
+    if not any(tensor.name == layer.tensor for qnn in graphs for tensor in qnn.tensors):
+        return ()
+    return timeline(recording, layer.method, layer.partition, layer.tensor)
 
 
 def _drawings(recording: Recording, answer: Comparison, problems: list[str]) -> Iterator[Drawing]:

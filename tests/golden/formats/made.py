@@ -44,7 +44,7 @@ def error(db: float | None, lsb: float = 0.0, rms: float = 0.0, nonfinite: int =
         mean_abs=lsb / 4,
         relative_l2=0.0 if equal else 0.01,
         cosine=1.0 if equal else 0.999,
-        max_lsb=lsb,
+        max_lsb=float(lsb),
         max_ulp=None,
         rms_abs=rms,
         mismatched=0 if equal else 7,

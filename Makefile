@@ -51,8 +51,10 @@ demo: $(STAMP) ## Record the bundled example on the HTP emulator and print the r
 	@echo "      $(BIN)/qnndbg show $(DEMO)"
 	@echo "    as data, every layer of it:"
 	@echo "      $(BIN)/qnndbg show $(DEMO) --format json"
-	@echo "    the terminal UI and the HTML report, which are to come, will open the same recording:"
-	@echo "      $(BIN)/qnndbg tui $(DEMO)      $(BIN)/qnndbg show $(DEMO) --format html"
+	@echo "    in a browser:"
+	@echo "      $(BIN)/qnndbg show $(DEMO) --format html -o $(DEMO:.qnndbg=.html)"
+	@echo "    the terminal UI, which is to come, will open the same recording:"
+	@echo "      $(BIN)/qnndbg tui $(DEMO)"
 
 .PHONY: test
 test: $(STAMP) ## Run all tests, those on the HTP emulator among them

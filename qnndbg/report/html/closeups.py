@@ -84,8 +84,10 @@ def _figure(histogram: Histogram, title: str) -> Markup:
         role="img",
         class_="plot",
     )
-    caption = el("figcaption", el("b", title), f" in {histogram.unit}" if histogram.unit else None,
-                 el("ul", keys, class_="legend"))  # fmt: skip
+    tallest = max(max(counts) for counts in histogram.counts.values())
+    unit = f"in {histogram.unit}; " if histogram.unit else ""
+    scale = el("small", f"{unit}log scale, tallest bar {tallest}")
+    caption = el("figcaption", el("b", title), scale, el("ul", keys, class_="legend"))
     return el("figure", caption, svg)
 
 
@@ -131,6 +133,20 @@ def _axis(histogram: Histogram) -> Iterator[Markup]:
         yield el("text", text, x=f"{_x(histogram, value):.1f}", y=HEIGHT - 8, class_=f"tick {anchor}")
 
 
+def _kind(step: Step) -> str:
+    """The dtype as torch and QNN both could call it."""
+    name = units.dtype(step.dtype)
+    for long, short in (("uint", "u"), ("int", "s"), ("float", "f")):
+        name = name.replace(long, short)
+    return name
+
+
+def _grid(step: Step) -> tuple[object, ...]:
+    """The grid of an encoding, whatever integers hold it; empty if there is none."""
+    encoding = step.encoding
+    return () if encoding is None else (encoding.scales, encoding.zero_points, encoding.qmin, encoding.qmax)
+
+
 def _timeline(steps: tuple[Step, ...]) -> Markup | None:
     """One value at every stage; what changes from one to the next is marked."""
     if not steps:
@@ -139,8 +155,8 @@ def _timeline(steps: tuple[Step, ...]) -> Markup | None:
     before: Step | None = None
     for step in steps:
         dtype, encoding = units.dtype(step.dtype), encoding_text(step.encoding)
-        changed = before is not None and units.dtype(before.dtype) != dtype
-        moved = before is not None and encoding_text(before.encoding) != encoding
+        changed = before is not None and _kind(before) != _kind(step)
+        moved = before is not None and _grid(before) != _grid(step)
         shape = "×".join(map(str, step.shape))
         order = f" in the order {', '.join(map(str, step.axis_order))}" if step.axis_order else ""
         rows.append([

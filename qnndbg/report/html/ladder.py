@@ -110,7 +110,7 @@ def _line(points: list[_Point], number: int, *, alone: bool) -> Iterator[Markup]
         lost = _loss(a.rung, b.rung) >= DROP_DB
         place = {"x1": f"{a.x:.1f}", "y1": f"{a.y:.1f}", "x2": f"{b.x:.1f}", "y2": f"{b.y:.1f}"}
         yield el("line", **place, class_=f"series series{number}{' lost' if lost and alone else ''}")
-        if lost and alone and a.rung.name != "eager" and not math.isinf(_loss(a.rung, b.rung)):
+        if lost and alone and _has_error(a.rung) and not math.isinf(_loss(a.rung, b.rung)):
             text = f"{units.signed(-_loss(a.rung, b.rung))} dB"
             x, y = (a.x + b.x) / 2, (a.y + b.y) / 2 - 10
             yield el("text", text, x=f"{x:.1f}", y=f"{y:.1f}", class_="loss")
@@ -128,6 +128,11 @@ def _line(points: list[_Point], number: int, *, alone: bool) -> Iterator[Markup]
                 y=f"{y:.1f}",
                 class_="value",
             )
+
+
+def _has_error(rung: Rung) -> bool:
+    """Whether there is a number to lose from."""
+    return quality(rung.against_eager) < SAME_NUMBERS_DB
 
 
 def _loss(before: Rung, rung: Rung) -> float:

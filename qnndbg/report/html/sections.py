@@ -152,10 +152,11 @@ def coverage(manifest: Manifest, counted: Coverage) -> Markup:
     text = el("p", el("b", f"{counted.compared} of {counted.total}"), " QNN tensors that an op computes")
     kept = [fallback for method in manifest.methods for fallback in method.fallbacks]
     listed = table(("count", "reason", ""), rows, caption="Tensors that are not compared", numeric=(0,))
+    on_cpu = [el("h3", "On the CPU"), _fallbacks(kept)] if kept else None
     return section(
         "coverage",
         "Coverage",
-        card(text, bar, listed if rows else None, *([_fallbacks(kept)] if kept else [])),
+        card(text, bar, listed if rows else None, on_cpu),
         note="what was compared, and why the rest was not",
     )
 
@@ -217,7 +218,11 @@ def environment(page: Page) -> Markup:
     return section(
         "environment",
         "Environment",
-        card(el("dl", pairs, class_="pairs"), notes if manifest.notes else None, listed),
+        card(
+            el("dl", pairs, class_="pairs"),
+            notes if manifest.notes else None,
+            [el("h3", "Inputs"), listed] if listed else None,
+        ),
     )
 
 

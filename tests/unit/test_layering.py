@@ -28,6 +28,7 @@ def modules_loaded_by(name: str) -> list[str]:
         "qnndbg.cli.show",
         "qnndbg.cli.diff",
         "qnndbg.report",
+        "qnndbg.report.formats",
         "qnndbg.recording",
         "qnndbg.analyze",
     ],

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import base64
 import hashlib
+from collections.abc import Sequence
 from importlib import resources
 
 from qnndbg.report.html import closeups, graphs, ladder, layers, sections
-from qnndbg.report.html.markup import Content, Markup, el
+from qnndbg.report.html.markup import Content, Markup, Section, el
 from qnndbg.report.html.page import Page
 from qnndbg.report.layers import Order
 
@@ -40,12 +41,12 @@ def html_report(page: Page, *, sort: Order = "local") -> str:
     return document(title, parts, subtitle=sections.headline(page))
 
 
-def document(title: str, parts: list[Markup | None], *, subtitle: Content = None) -> str:
+def document(title: str, parts: Sequence[Section | None], *, subtitle: Content = None) -> str:
     """A whole page around sections; None stands for one that has nothing to say.
 
     Args:
         title: of the page.
-        parts: sections, each with an id, in their order.
+        parts: sections in their order; a bar at the top links to them.
         subtitle: beside the title.
     """
     script = _file("page.js")
@@ -63,43 +64,25 @@ def document(title: str, parts: list[Markup | None], *, subtitle: Content = None
     shown = [part for part in parts if part is not None]
     body = el(
         "body",
-        el("a", "Skip to the report", href="#verdict", class_="skip"),
+        el("a", "Skip to the report", href="#report", class_="skip"),
         _bar(title, subtitle, shown),
-        el("main", shown, id="report"),
+        el("main", [part.markup for part in shown], id="report"),
         el("footer", "Written by qnndbg. This file is complete: it loads nothing."),
         el("script", Markup(script)),
     )
     return f"<!doctype html>\n{el('html', head, body, lang='en')}\n"
 
 
-def _bar(title: str, subtitle: Content, parts: list[Markup]) -> Markup:
+def _bar(title: str, subtitle: Content, parts: Sequence[Section]) -> Markup:
     """The bar at the top: what this is, where to go, and light or dark."""
-    links = [el("a", label, href=f"#{name}") for name, label in NAMES if any(_is(p, name) for p in parts)]
+    links = [el("a", part.title, href=f"#{part.name}") for part in parts]
     toggle = el("button", "Dark", type="button", id="theme", aria_label="Switch between light and dark")
-    brand = el("a", el("b", "qnn"), "dbg", href="#verdict", class_="brand", aria_label="qnndbg: to the top")
+    brand = el("a", el("b", "qnn"), "dbg", href="#report", class_="brand", aria_label="qnndbg: to the top")
     return el(
         "header",
         el("div", brand, el("h1", title), el("span", subtitle, class_="subtitle"), toggle, class_="row"),
         el("nav", links, aria_label="Sections"),
     )
-
-
-NAMES = (
-    ("verdict", "Verdict"),
-    ("ladder", "Ladder"),
-    ("sources", "Sources"),
-    ("layers", "Layers"),
-    ("graphs", "Graph"),
-    ("closeups", "Close-ups"),
-    ("findings", "Findings"),
-    ("coverage", "Coverage"),
-    ("passes", "Passes"),
-    ("environment", "Environment"),
-)
-
-
-def _is(part: Markup, name: str) -> bool:
-    return part.startswith("<section ") and f' id="{name}" ' in part[: part.index(">")]
 
 
 def _file(name: str) -> str:

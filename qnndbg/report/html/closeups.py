@@ -11,7 +11,7 @@ from qnndbg.analyze.wording import short_op
 from qnndbg.model.result import LayerResult
 from qnndbg.report import units
 from qnndbg.report.html.layers import encoding_text
-from qnndbg.report.html.markup import Markup, card, el, table
+from qnndbg.report.html.markup import Markup, Section, card, el, table
 from qnndbg.report.html.markup import section as make_section
 from qnndbg.report.html.page import Closeup
 from qnndbg.report.layers import lsb_or_ulp
@@ -22,7 +22,7 @@ LEFT, RIGHT, TOP, BOTTOM = 8, 8, 10, 26
 SERIES = {"accumulated": "dim", "local": "bright", "CPU": "dim", "HTP": "bright"}
 
 
-def section(closeups: tuple[Closeup, ...], layers: tuple[LayerResult, ...]) -> Markup | None:
+def section(closeups: tuple[Closeup, ...], layers: tuple[LayerResult, ...]) -> Section | None:
     """A card for each of the worst layers."""
     if not closeups:
         return None

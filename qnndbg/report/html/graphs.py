@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 
 from qnndbg.analyze.view import LIMITS
-from qnndbg.report.html.markup import Markup, card, el
+from qnndbg.report.html.markup import Markup, Section, card, el
 from qnndbg.report.html.markup import section as make_section
 from qnndbg.report.html.page import Drawing
 
 
-def section(drawings: tuple[Drawing, ...]) -> Markup | None:
+def section(drawings: tuple[Drawing, ...]) -> Section | None:
     """All drawings, with a list to choose from and buttons to zoom."""
     if not drawings:
         return None

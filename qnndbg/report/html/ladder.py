@@ -11,7 +11,7 @@ from qnndbg.analyze.verdict import SAME_NUMBERS_DB, STEPS, quality
 from qnndbg.model.recording import RunnerName
 from qnndbg.model.result import MAX_SQNR_DB, Rung
 from qnndbg.report import units
-from qnndbg.report.html.markup import Markup, card, el, table
+from qnndbg.report.html.markup import Markup, Section, card, el, table
 from qnndbg.report.html.markup import section as make_section
 from qnndbg.report.ladder import by_output, change_of, title_of
 
@@ -33,7 +33,7 @@ class _Point(NamedTuple):
     rung: Rung
 
 
-def section(ladder: tuple[Rung, ...]) -> Markup | None:
+def section(ladder: tuple[Rung, ...]) -> Section | None:
     """The plot of the worst outputs, and all rungs as a table."""
     if not ladder:
         return None

@@ -9,7 +9,7 @@ from qnndbg.analyze.wording import short_op
 from qnndbg.model.graph import QuantParams
 from qnndbg.model.result import ErrorMetrics, LayerResult
 from qnndbg.report import units
-from qnndbg.report.html.markup import Markup, el
+from qnndbg.report.html.markup import Markup, Section, el
 from qnndbg.report.html.markup import section as make_section
 from qnndbg.report.layers import Order, lsb_or_ulp, ordered
 from qnndbg.report.standing import Standing, standings
@@ -35,7 +35,7 @@ NUMERIC = frozenset({"acc_steps", "acc_db", "local_steps", "local_db", "excess",
 SORTED_BY = {"local": "excess", "effect": "effect", "accumulated": "inherited", "order": ""}
 
 
-def section(layers: tuple[LayerResult, ...], sort: Order) -> Markup | None:
+def section(layers: tuple[LayerResult, ...], sort: Order) -> Section | None:
     """The table with its controls; without a script it shows the first rows in the order asked for."""
     if not layers:
         return None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from html import escape
+from typing import NamedTuple
 
 
 class Markup(str):
@@ -47,10 +48,27 @@ def join(content: Content) -> Markup:
     return Markup("".join(join(item) for item in content))
 
 
-def section(name: str, title: str, *content: Content, note: str = "") -> Markup:
-    """A part of the page with a heading that can be linked to."""
+class Section(NamedTuple):
+    """A part of a page."""
+
+    name: str
+    """Its id."""
+    title: str
+    markup: Markup
+
+
+def section(name: str, title: str, *content: Content, note: str = "") -> Section:
+    """A part of a page with a heading that can be linked to.
+
+    Args:
+        name: its id.
+        title: its heading, and what the bar at the top calls it.
+        content: below the heading.
+        note: small, beside the heading.
+    """
     heading = el("h2", title, el("small", note) if note else None, id=f"{name}-title")
-    return el("section", heading, *content, id=name, aria_labelledby=f"{name}-title")
+    markup = el("section", heading, *content, id=name, aria_labelledby=f"{name}-title")
+    return Section(name, title, markup)
 
 
 def card(*content: Content, kind: str = "") -> Markup:

@@ -251,12 +251,17 @@
     return {
       has: (tensor) => named(tensor).length > 0,
       show: (tensor) => find(tensor, named(tensor)),
-      // One layer by its name; several, as of a module, by what they share.
+      // One layer by its name; several, as of a module, by the path that they share.
       open: (positions) => {
         const found = positions.map((position) => rows[position]);
-        const modules = new Set(found.map((row) => read(row, "module")));
-        if (positions.length === 1 || modules.size > 1) find(read(found[0], "tensor"), [positions[0]]);
-        else find([...modules][0] || read(found[0], "tensor"), positions);
+        const paths = found.map((row) => read(row, "module").split("."));
+        const shared = paths.reduce((one, other) => {
+          const parts = one.findIndex((part, depth) => part !== other[depth]);
+          return parts < 0 ? one : one.slice(0, parts);
+        });
+        const deeper = paths.every((path) => path.length > shared.length);
+        if (positions.length === 1 || !shared.join("")) find(read(found[0], "tensor"), [positions[0]]);
+        else find(shared.join(".") + (deeper ? "." : ""), positions);
       },
     };
   }

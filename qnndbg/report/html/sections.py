@@ -12,7 +12,7 @@ from qnndbg.model.recording import Failure, Fallback, Manifest, PassEvent, Stage
 from qnndbg.model.result import Comparison, Coverage, Finding, Source
 from qnndbg.report import units
 from qnndbg.report.findings import source_groups
-from qnndbg.report.html.markup import Content, Markup, card, el, section, table
+from qnndbg.report.html.markup import Content, Markup, Section, card, el, section, table
 from qnndbg.report.html.page import Page
 from qnndbg.report.standing import place, standings
 
@@ -26,7 +26,7 @@ def headline(page: Page) -> Markup:
     return el("span", kind, class_=f"pill {TONES.get(kind, 'bad')}")
 
 
-def verdict(page: Page) -> Markup:
+def verdict(page: Page) -> Section:
     """The verdict, what to try next, and the numbers that say most."""
     answer, failure = page.comparison, page.manifest.failure
     parts: list[Content] = [_failure(failure)] if failure is not None else []
@@ -86,7 +86,7 @@ def _tile(label: str, value: str, unit: str) -> Markup:
     return el("div", el("dt", label), el("dd", value, " ", el("small", shown)))
 
 
-def sources(answer: Comparison) -> Markup | None:
+def sources(answer: Comparison) -> Section | None:
     """Bars of who makes which share of the worst output's error, step by step."""
     groups = source_groups(answer.sources, everything=False)
     if not groups:
@@ -111,7 +111,7 @@ def _source(source: Source) -> Markup:
     )
 
 
-def findings(found: tuple[Finding, ...]) -> Markup | None:
+def findings(found: tuple[Finding, ...]) -> Section | None:
     """Errors and warnings open, notes folded away, each with its evidence and what helps."""
     if not found:
         return None
@@ -140,7 +140,7 @@ def _finding(found: Finding) -> Markup:
     )  # fmt: skip
 
 
-def coverage(manifest: Manifest, counted: Coverage) -> Markup:
+def coverage(manifest: Manifest, counted: Coverage) -> Section:
     """What was compared, what was not and why, and what stays on the CPU."""
     share = counted.share
     bar = el("div", el("div", style=f"width:{share or 0:.1%}"), class_="progress", aria_hidden="true")
@@ -167,7 +167,7 @@ def _fallbacks(kept: Iterable[Fallback]) -> Markup:
     return table(("count", "method", "op", "reason"), rows, caption="Ops on the CPU", numeric=(0,))
 
 
-def passes(events: tuple[PassEvent, ...]) -> Markup | None:
+def passes(events: tuple[PassEvent, ...]) -> Section | None:
     """Per stage: how many passes ran, and which of them changed the graph or failed."""
     runs = [event for event in events if event.name]
     if not runs:
@@ -192,7 +192,7 @@ def _tick(event: PassEvent) -> Markup:
     return el("i", class_=kind or None, title=f"{event.name}: {what}")
 
 
-def environment(page: Page) -> Markup:
+def environment(page: Page) -> Section:
     """Versions and notes: all outside the model that can change an answer."""
     manifest = page.manifest
     known = manifest.environment

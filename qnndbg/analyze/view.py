@@ -90,7 +90,7 @@ def _whole(graph: Graph, layers: Mapping[str, tuple[int, LayerResult]]) -> _Whol
     edges = [
         (source, name)
         for name in boxes
-        for source in dict.fromkeys(_made_by(ref, nodes) for ref in refs(nodes[name]))
+        for source in dict.fromkeys(made_by(ref, nodes) for ref in refs(nodes[name]))
         if source in boxes
     ]
     return _Whole(boxes, modules, tuple(edges))
@@ -102,7 +102,7 @@ def _is_drawn(node: Node) -> bool:
     return node.op == "call_function" and node.target != GETITEM
 
 
-def _made_by(name: str, nodes: Mapping[str, Node]) -> str:
+def made_by(name: str, nodes: Mapping[str, Node]) -> str:
     """The op behind a getitem, which only picks one of its outputs."""
     node = nodes.get(name)
     if node is not None and node.target == GETITEM and isinstance(node.args[0], Ref):

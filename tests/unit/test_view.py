@@ -7,6 +7,8 @@ from itertools import pairwise
 import pytest
 from msgspec.structs import replace
 
+from qnndbg.analyze.delegates import DELEGATE
+from qnndbg.analyze.program_view import program_view
 from qnndbg.analyze.view import MODULES, NEAR, Box, View, heat, views
 from qnndbg.model.graph import Graph, Node, Origin, Ref, Seq
 from qnndbg.model.result import LayerResult
@@ -100,3 +102,42 @@ def test_a_large_graph_without_modules_is_drawn_all_the_same() -> None:
 )
 def test_heat_rises_with_the_error_over_its_floor(excess: float | None, level: int | None) -> None:
     assert heat(excess) == level
+
+
+def delegate(number: int, *args: str) -> tuple[Node, ...]:
+    """The nodes that call a partition and pick its output."""
+    module = Node(name=f"m{number}", op="get_attr", target=f"lowered_module_{number}")
+    call = node(f"call{number}", DELEGATE, args=(Ref(module.name), *map(Ref, args)), multiple=True)
+    return module, call, node(f"out{number}", "operator.getitem", args=(Ref(call.name), 0))
+
+
+PARTITIONS = {"lowered_module_0": 0, "lowered_module_1": 1}
+
+
+def test_a_program_shows_what_runs_where() -> None:
+    nodes = (
+        X,
+        *delegate(0, "x"),
+        node("topk", "aten.topk.default", args=(Ref("out0"),)),
+        *delegate(1, "topk"),
+    )
+    inside = {0: [(0, measured(0.5)), (1, measured(9.0))], 1: [(2, measured(0.1))]}
+    view = program_view(Graph(nodes=nodes, outputs=(), partitions=PARTITIONS), inside, "Program")
+    assert view is not None
+    assert [(box.title, box.detail, box.excess) for box in view.boxes] == [
+        ("x", "", None),
+        ("HTP, partition 0", "2 QNN tensors", 9.0),
+        ("topk", "on the CPU", None),
+        ("HTP, partition 1", "1 QNN tensor", 0.1),
+    ]
+    assert view.edges == (("x", "call0"), ("call0", "topk"), ("topk", "call1"))
+
+
+def test_a_program_of_one_partition_is_not_drawn() -> None:
+    graph = Graph(nodes=(X, *delegate(0, "x")), outputs=(), partitions=PARTITIONS)
+    assert program_view(graph, {}, "Program") is None
+
+
+def test_a_program_that_is_too_large_to_read_is_not_drawn() -> None:
+    assert program_view(chain(200), {}, "Program") is None
+    assert program_view(chain(20), {}, "Program") is not None

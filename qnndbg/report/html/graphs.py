@@ -22,7 +22,7 @@ def section(drawings: tuple[Drawing, ...]) -> Section | None:
     ]
     bar = el("div", choice, el("div", buttons, class_="zoom"), _scale(), class_="controls needs-script")
     frames = [_frame(drawing, number) for number, drawing in enumerate(drawings)]
-    note = "the partition's last graph, coloured by local error over noise floor"
+    note = "each partition's last graph, coloured by local error over noise floor"
     return make_section("graphs", "Graph", card(bar, frames), _links(drawings), note=note)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from qnndbg.analyze.histogram import Histogram, error_histogram, value_histogram
+from qnndbg.analyze.program_view import program_view
 from qnndbg.analyze.timeline import Step, timeline
 from qnndbg.analyze.values import values_of
 from qnndbg.analyze.verdict import empty_comparison
@@ -124,6 +125,7 @@ def _drawings(recording: Recording, answer: Comparison, problems: list[str]) -> 
 
 
 def _views(recording: Recording, answer: Comparison, problems: list[str]) -> Iterator[View]:
+    yield from _programs(recording, answer, problems)
     several = len(recording.qnn) > 1
     methods = len({qnn.method for qnn in recording.qnn}) > 1
     for qnn in recording.qnn:
@@ -140,3 +142,21 @@ def _views(recording: Recording, answer: Comparison, problems: list[str]) -> Ite
             problems.append(error.fact)
             continue
         yield from views(graph, mine, name if several else "Graph", worst)
+
+
+def _programs(recording: Recording, answer: Comparison, problems: list[str]) -> Iterator[View]:
+    """Each method that is more than one partition."""
+    for method in recording.manifest.methods:
+        inside: dict[int, list[tuple[int, LayerResult]]] = {}
+        for number, layer in enumerate(answer.layers):
+            if layer.method == method.name:
+                inside.setdefault(layer.partition, []).append((number, layer))
+        try:
+            outer = recording.last_graph("partition", method.name)
+        except RecordingError as error:
+            problems.append(error.fact)
+            continue
+        title = f"Program: {method.name}" if len(recording.manifest.methods) > 1 else "Program"
+        view = program_view(outer, inside, title) if outer is not None else None
+        if view is not None:
+            yield view

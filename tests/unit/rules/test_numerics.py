@@ -57,7 +57,15 @@ CASES = [
     by_cause("QD105", quantiser(range_used=0.49), quantiser(range_used=0.5)),
     by_cause("QD106", quantiser(spread=8.1, channels=4), quantiser(spread=8.0, channels=4)),
     by_cause("QD106", quantiser(spread=9.0, channels=2), quantiser(spread=9.0, channels=1), "one channel"),
-    by_cause("QD107", backend(effect(error=0.03)), backend(effect(error=0.031))),
+    by_cause("QD107", backend(effect(error=4.9e-4)), backend(effect(error=0.031))),
+    Case(
+        rule="QD107",
+        about="that is not magnified",
+        severity="note",
+        where=MUL,
+        fires=backend(effect(error=0.03)),
+        misses=backend(effect(error=0.031)),
+    ),
     by_cause("QD108", backend(replace(HALF, linear=0.09)), backend(replace(HALF, linear=0.1))),
     by_cause(
         "QD109", backend(replace(HALF, kind="input")), backend(replace(HALF, kind="input", flushed=0.1))

@@ -125,7 +125,14 @@ def _drawings(recording: Recording, answer: Comparison, problems: list[str]) -> 
 
 
 def _views(recording: Recording, answer: Comparison, problems: list[str]) -> Iterator[View]:
-    yield from _programs(recording, answer, problems)
+    """The only partition first; of several the program that they are in."""
+    several = len(recording.qnn) > 1
+    order = (_programs, _partitions) if several else (_partitions, _programs)
+    for views_of in order:
+        yield from views_of(recording, answer, problems)
+
+
+def _partitions(recording: Recording, answer: Comparison, problems: list[str]) -> Iterator[View]:
     several = len(recording.qnn) > 1
     methods = len({qnn.method for qnn in recording.qnn}) > 1
     for qnn in recording.qnn:

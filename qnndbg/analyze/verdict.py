@@ -179,7 +179,9 @@ def _kind(source: Source) -> VerdictKind:
         return "amplification"
     if source.step == "quantisation":
         return "quantisation"
-    return "backend" if source.cause in {"kernel", "state", "fused"} else "format"
+    if source.cause == "fused":
+        return "quantisation"  # a range clips; the HTP only does not follow it
+    return "backend" if source.cause in {"kernel", "state"} else "format"
 
 
 def empty_comparison(verdict: Verdict | None = None) -> Comparison:

@@ -85,7 +85,7 @@ FAULTS: dict[str, tuple[Evidence, VerdictKind, str]] = {
     ),
     "a clipping that is left out": (
         evidence(quantised(64.1, EXACT, 20.0, 20.0), sources=(source("conv", cause="fused"),)),
-        "backend",
+        "quantisation",
         "aten_conv_default@0",
     ),
     "what half floats cannot hold": (

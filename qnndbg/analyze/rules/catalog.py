@@ -88,6 +88,7 @@ CAUSE_RULES: dict[Cause, str] = {
     "few bits": "QD109",
     "stagnation": "QD110",
     "state": "QD305",
+    "fused": "QD113",
     "integers": "QD111",
 }
 """A source's cause to the rule about it."""

@@ -22,7 +22,7 @@ def find(context: Context) -> Iterator[Finding]:
             named.add(key)
             yield _of_source(context, source)
     for layer in context.evidence.layers:
-        if layer.fused:
+        if layer.fused and (layer.method, layer.tensor) not in named:
             yield _fused(layer)
         if layer.local is not None and layer.local.nonfinite:
             yield _not_finite(layer)

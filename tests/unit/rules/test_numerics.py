@@ -80,6 +80,8 @@ CASES = [
         fires=layers(local=error(None, nonfinite=1)),
         misses=layers(local=error(3.0), accumulated=error(None, nonfinite=1)),
     ),
+    by_cause("QD102", backend(replace(HALF, faint=0.51)), backend(replace(HALF, faint=0.5)), "signal"),
+    by_cause("QD113", backend(effect(fused=True)), backend(effect(error=0.031)), "that makes an error"),
     Case(
         rule="QD113",
         severity="note",
@@ -104,6 +106,15 @@ def test_it_fires(case: Case, tmp_path: Path) -> None:
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
 def test_a_near_miss_does_not(case: Case, tmp_path: Path) -> None:
     check_misses(case, tmp_path)
+
+
+def test_a_fused_layer_that_is_a_source_is_told_of_once(tmp_path: Path) -> None:
+    sources = sources_of(attribution(effect(fused=True, name="aten_mul_default@0")))
+    fused = replace(layer("mul", local=error(10.0), accumulated=None, floor=None), fused=True)
+    made = Made(ladder=WRONG, evidence={"sources": sources, "layers": (fused,)})
+    check_fires(
+        Case(rule="QD113", severity="error", where="aten_mul_default@0", fires=made, misses=made), tmp_path
+    )
 
 
 @pytest.mark.parametrize(

@@ -211,7 +211,7 @@ class _Layer:
         if self.tensor.output >= max(len(node.outputs), 1):
             return f"scratch tensor inside {self.maker.type}"
         if self.tensor.name not in self.sides["htp-tapped"].values:
-            return "not dumped by the backend"
+            return self.sides["htp-tapped"].problems.get(self.tensor.name, "not dumped by the backend")
         if (
             self.tensor.name not in self.sides["reference"].values
             and self.tensor.name not in self.sides["local"].values

@@ -47,7 +47,7 @@ def timeline(recording: Recording, method: str, partition: int, tensor: str) -> 
     Raises:
         KeyError: there is no such tensor.
     """
-    qnn = next(g for g in recording.qnn if (g.method, g.partition) == (method, partition))
+    qnn = {(graph.method, graph.partition): graph for graph in recording.qnn}[method, partition]
     found = {t.name: t for t in qnn.tensors}[tensor]
     last = recording.graph(qnn.graph)
     node = next((n for n in last.nodes if n.name == found.node), None)

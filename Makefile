@@ -75,7 +75,7 @@ bench: $(STAMP) ## Time a recording and the viewer's start, and score some verdi
 	time $(BIN)/qnndbg record example:digits --precision 8a8w -o .demo/bench.qnndbg --force --quiet
 	time $(BIN)/qnndbg show .demo/bench.qnndbg --format json >/dev/null
 	@echo "==> verdicts on seeded faults with known answers (all of them: python -m benchmarks.blame)"
-	$(BIN)/python -m benchmarks.blame --count 12 2>/dev/null
+	$(BIN)/python -m benchmarks.blame --count 28 --select 'clean_8|export_fp16|process_8|wrong|w_fp16|pad_' 2>/dev/null
 
 .PHONY: clean
 clean: ## Remove what the other targets made, except .venv

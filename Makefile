@@ -79,7 +79,7 @@ bench: $(STAMP) ## Time recordings, the viewer's start, a large difference; scor
 	$(BIN)/python -m benchmarks.diff_cost
 	$(BIN)/python -m benchmarks.capture_cost
 	@echo "==> verdicts on seeded faults with known answers (all of them: python -m benchmarks.blame)"
-	$(BIN)/python -m benchmarks.blame --count 12 2>/dev/null
+	$(BIN)/python -m benchmarks.blame --count 28 --select 'clean_8|export_fp16|process_8|wrong|w_fp16|pad_' 2>/dev/null
 
 .PHONY: sweep
 sweep: $(STAMP) ## Record the op tests that ExecuTorch brings along; options in SWEEP="--limit 20"

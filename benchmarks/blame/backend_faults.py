@@ -109,7 +109,9 @@ def coarse_op(random: Random, precision: str, plant: Plant) -> Target:
     name = random.choice(sorted(COARSE))
     net = nn.Sequential(_Wide(COARSE[name], random.randrange(CHANNELS)), nn.LeakyReLU(random.random()))
     inputs = nets.example_inputs(random, net, image=True)
-    plant(Answer(kinds=("backend",), culprits=(f"op:{name}",), note=f"{name} is approximated"))
+    # The error is a few steps, and the large channel magnifies it: to say either is right.
+    kinds: tuple[VerdictKind, ...] = ("backend", "amplification")
+    plant(Answer(kinds=kinds, culprits=(f"op:{name}",), note=f"{name} is approximated"))
     return Target(net.eval(), inputs[-1], inputs, quantizer=_quantizer(precision))
 
 

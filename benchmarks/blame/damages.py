@@ -52,7 +52,7 @@ def damages_of(graph_module: GraphModule, program: Any, pipeline: str) -> Iterat
     calls = [node for node in graph_module.graph.nodes if node.op == "call_function" and node.users]
     makers = [_operands, _axis, _encoding, _scalar, _padding]
     if pipeline in {"export", "to_edge"}:
-        makers.append(_truncation)
+        makers.append(_rounding)
     # A partition's linear layers have to have a bias.
     biased = LINEAR if pipeline in {"annotation", "export"} else LINEAR - {"linear"}
     for make in (partial(_bias, biased), *makers):
@@ -155,8 +155,11 @@ def _padding(calls: list[Node]) -> Damage:
     return Damage("dilated the kernel", tuple(n for n in calls if fits(n)), widen)
 
 
-def _truncation(calls: list[Node]) -> Damage:
-    """Through integers and back; only where no encoding can be in the way."""
+def _rounding(calls: list[Node]) -> Damage:
+    """Whole numbers only, where no encoding can be in the way.
+
+    A cast to integers and back would not do, since a later pass of the backend fuses the two into nothing.
+    """
     quantised = any("quantize" in str(n.target) or n.meta.get(QUANT_ATTRS) for n in calls)
 
     def fits(node: Node) -> bool:
@@ -164,24 +167,17 @@ def _truncation(calls: list[Node]) -> Damage:
         floats = isinstance(value, torch.Tensor) and value.dtype == torch.float32
         return floats and not quantised and op_name(node) in {"conv2d", "convolution", "linear", "mul", "add"}
 
-    def truncate(node: Node) -> None:
+    def put_in(node: Node) -> None:
         from executorch.exir.dialects._ops import ops as exir_ops
 
         edge = "EdgeOpOverload" in type(node.target).__name__
-        cast = exir_ops.edge.aten._to_copy.default if edge else torch.ops.aten._to_copy.default
-        graph, value = node.graph, node.meta["val"]
-        with graph.inserting_after(node):
-            back = graph.call_function(cast, (node,), {"dtype": torch.float32})
-        node.replace_all_uses_with(back, delete_user_cb=lambda user: user is not back)
-        with graph.inserting_before(back):
-            whole = graph.call_function(cast, (node,), {"dtype": torch.int32})
-        back.args = (whole,)
-        whole.meta |= {"val": value.to(torch.int32)}
-        back.meta |= {"val": value.to(torch.int32).to(torch.float32)}
+        target: Any = exir_ops.edge.aten.round.default if edge else torch.ops.aten.round.default
+        with node.graph.inserting_after(node):
+            whole = node.graph.call_function(target, (node,))
+        node.replace_all_uses_with(whole, delete_user_cb=lambda user: user is not whole)
+        whole.meta["val"] = node.meta["val"].clone()
 
-    return Damage(
-        "cut to integers", tuple(n for n in calls if fits(n)), truncate, ("_to_copy", "_to_dim_order_copy")
-    )
+    return Damage("rounded to whole numbers", tuple(n for n in calls if fits(n)), put_in, ("round",))
 
 
 def _constant(graph_module: GraphModule, program: Any, calls: list[Node]) -> Damage:

@@ -57,7 +57,7 @@ def evidence(tapped: float, htp: float) -> Evidence:
 def test_signal_that_half_floats_lose_is_flushed_though_rounding_explains_the_error() -> None:
     (lost,), (kept,) = (sources_of(attribution(replace(EFFECT, faint=share))) for share in (0.9, 0.1))
 
-    assert (lost.cause, kept.cause) == ("flushed", "amplified")
+    assert (lost.cause, kept.cause) == ("flushed", "rounding")
 
 
 def test_a_place_is_named_if_the_build_with_the_dump_errs_as_well() -> None:

@@ -47,15 +47,16 @@ def damages_of(graph_module: GraphModule, program: Any, pipeline: str) -> Iterat
     Args:
         graph_module: in any form that the pipelines know.
         program: the exported program that holds its parameters; the module itself where they are attributes.
-        pipeline: later ones work on copies of the parameters, and the last one fuses casts.
+        pipeline: later ones work on copies of the parameters.
     """
     calls = [node for node in graph_module.graph.nodes if node.op == "call_function" and node.users]
-    makers = [_operands, _axis, _encoding, _scalar, _padding]
+    makers: list[Callable[[list[Node]], Damage]] = [_operands, _axis, _encoding, _scalar, _padding]
     if pipeline in {"export", "to_edge"}:
         makers.append(_rounding)
     # A partition's linear layers have to have a bias.
     biased = LINEAR if pipeline in {"annotation", "export"} else LINEAR - {"linear"}
-    for make in (partial(_bias, biased), *makers):
+    makers.append(partial(_bias, biased))
+    for make in makers:
         damage = make(calls)
         if damage.nodes:
             yield damage
@@ -106,9 +107,9 @@ def _encoding(calls: list[Node]) -> Damage:
 
     def shrink(node: Node) -> None:
         if node in pairs:
-            smaller = node.args[1] * SHIFTED
+            scale: Any = node.args[1]
             for one in (node, *node.users):
-                one.update_arg(1, smaller)
+                one.update_arg(1, scale * SHIFTED)
             return
         attributes = dict(node.meta[QUANT_ATTRS])
         attributes["scale"] *= SHIFTED

@@ -11,6 +11,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from qnndbg.execute import child, worker
 from qnndbg.execute.sdk import activate, find_sdk
@@ -26,12 +27,13 @@ def forked_jobs() -> Iterator[None]:
     import qnndbg.pipeline.script  # noqa: F401  loaded once, for all forks
 
     gc.freeze()
-    started = record.run_job
-    record.run_job = run_forked
+    recording: Any = record
+    started = recording.run_job
+    recording.run_job = run_forked
     try:
         yield
     finally:
-        record.run_job = started
+        recording.run_job = started
 
 
 def run_forked(

@@ -60,7 +60,8 @@ class Attention(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """Float32 (1, length, channels) to the same shape."""
         scores = self.q(x) @ self.k(x).transpose(1, 2) * CHANNELS**-0.5
-        return scores.softmax(-1) @ self.v(x)
+        y: torch.Tensor = scores.softmax(-1) @ self.v(x)
+        return y
 
 
 ACTIVATIONS: tuple[Callable[[], nn.Module], ...] = (nn.ReLU, lambda: nn.LeakyReLU(0.3), nn.ReLU6, nn.Sigmoid)

@@ -200,7 +200,8 @@ class _Outlier(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """Float32 to the same shape."""
-        return self.layer(x) * self.kept
+        y: torch.Tensor = self.layer(x) * self.kept
+        return y
 
 
 def _outlier(random: Random, channel: int, image: bool) -> tuple[_Outlier, str]:

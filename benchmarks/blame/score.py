@@ -100,7 +100,7 @@ def _confusion(rows: Sequence[Row]) -> Iterator[str]:
     for truth in sorted({truth for truth, _ in counts}):
         cells = "".join(
             (str(counts[truth, kind]) if counts[truth, kind] else ".").rjust(width) for kind in said
-        )  # type: ignore[index]
+        )
         yield truth.ljust(17) + cells
 
 

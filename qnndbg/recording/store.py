@@ -18,13 +18,17 @@ from qnndbg.recording.blobs import Blobs
 
 
 def open_recording(path: str | Path) -> Recording:
-    """Open a recording, complete or not.
+    """Open a recording, complete or not, or a baseline.
 
     Raises:
         RecordingError: there is none, or it is damaged.
         SchemaError: a newer qnndbg wrote it.
     """
     folder = Path(path)
+    if (folder / "baseline.json").is_file():
+        from qnndbg.recording.baseline import open_baseline  # which is a recording itself
+
+        return open_baseline(folder)
     if not folder.exists():
         raise RecordingError(
             f"there is no recording {folder}", "make one with: qnndbg record TARGET -o " + str(folder)
@@ -34,7 +38,7 @@ def open_recording(path: str | Path) -> Recording:
             f"{folder} is not a recording: it has no manifest.json",
             "a recording is a folder that qnndbg record wrote",
         )
-    return Recording(folder, schema.decode_manifest(_read(folder / "manifest.json")))
+    return Recording(folder, schema.decode_manifest(read_part(folder / "manifest.json")))
 
 
 class Recording:
@@ -44,6 +48,9 @@ class Recording:
         folder: where it is.
         manifest: its front page.
     """
+
+    canonical = False
+    """Its digests are those of structures, so that two graphs are the same if their digests are."""
 
     def __init__(self, folder: Path, manifest: Manifest) -> None:
         self.folder = folder
@@ -56,7 +63,7 @@ class Recording:
         path = self.folder / "passes.jsonl"
         if not path.exists():
             return ()
-        *lines, _cut_off = _read(path).split(b"\n")
+        *lines, _cut_off = read_part(path).split(b"\n")
         return tuple(schema.decode(line, PassEvent, path.name) for line in lines if line)
 
     def graph(self, digest: str) -> Graph:
@@ -71,31 +78,43 @@ class Recording:
             schema.read_gzip(self.folder / "graphs" / f"{digest}.json.gz"), Graph, f"graph {digest}"
         )
 
+    def holds(self, digest: str) -> bool:
+        """Whether the graph is there to be read; a baseline keeps few."""
+        return bool(digest)
+
+    @functools.cached_property
+    def sizes(self) -> dict[str, int]:
+        """Program to its bytes."""
+        return {path.stem: path.stat().st_size for path in sorted((self.folder / "programs").glob("*.pte"))}
+
     @functools.cached_property
     def qnn(self) -> tuple[QnnGraph, ...]:
         """The QNN graphs by method and partition."""
         graphs = [
-            schema.decode(_read(p), QnnGraph, p.name) for p in sorted((self.folder / "qnn").glob("*.json"))
+            schema.decode(read_part(p), QnnGraph, p.name)
+            for p in sorted((self.folder / "qnn").glob("*.json"))
         ]
         return tuple(sorted(graphs, key=lambda g: (g.method, g.partition)))
 
     @functools.cached_property
     def runs(self) -> dict[str, Run]:
         """Run id to run."""
-        found = [schema.decode(_read(p), Run, p.name) for p in sorted((self.folder / "runs").glob("*.json"))]
+        found = [
+            schema.decode(read_part(p), Run, p.name) for p in sorted((self.folder / "runs").glob("*.json"))
+        ]
         return {run.id: run for run in found}
 
     @functools.cached_property
     def attributions(self) -> tuple[Attribution, ...]:
         """How the error of each output splits over the places where errors are made."""
         paths = sorted((self.folder / "attributions").glob("*.json"))
-        return tuple(schema.decode(_read(path), Attribution, path.name) for path in paths)
+        return tuple(schema.decode(read_part(path), Attribution, path.name) for path in paths)
 
     @functools.cached_property
     def pass_changes(self) -> tuple[PassChange, ...]:
         """The passes that changed the numbers, where any did."""
         paths = sorted((self.folder / "pass-changes").glob("*.json"))
-        return tuple(schema.decode(_read(path), PassChange, path.name) for path in paths)
+        return tuple(schema.decode(read_part(path), PassChange, path.name) for path in paths)
 
     def run(self, runner: RunnerName, method: str = "forward", sample: int = 0) -> Run | None:
         """The run of one runner for one sample of one method; None if there was none."""
@@ -122,7 +141,7 @@ class Recording:
     def comparison(self) -> Comparison | None:
         """The comparison, if the recording got that far."""
         path = self.folder / "comparison.json"
-        return schema.decode(_read(path), Comparison, path.name) if path.exists() else None
+        return schema.decode(read_part(path), Comparison, path.name) if path.exists() else None
 
     def damage(self) -> str:
         """What is missing of it, in one sentence; empty if nothing is known to be. Unpacks nothing.
@@ -136,7 +155,7 @@ class Recording:
         if not self.manifest.complete:
             return ""
         path = self.folder / "passes.jsonl"
-        whole = path.exists() and _read(path).endswith(b"\n")
+        whole = path.exists() and read_part(path).endswith(b"\n")
         ends = {"partition", "executorch"}  # how far each lowering gets that can be measured
         if not whole or not self.passes or self.passes[-1].stage not in ends:
             return "passes.jsonl ends too early" if path.exists() else "passes.jsonl is missing"
@@ -157,7 +176,12 @@ class Recording:
         return None
 
 
-def _read(path: Path) -> bytes:
+def read_part(path: Path) -> bytes:
+    """The bytes of a file of a recording.
+
+    Raises:
+        RecordingError: it cannot be read.
+    """
     try:
         return path.read_bytes()
     except OSError as error:

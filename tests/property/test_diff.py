@@ -11,6 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from qnndbg.analyze.baseline.digests import DigestInterner, structure
+from qnndbg.analyze.diff.form import Interner, form_of, same_graphs
 from qnndbg.analyze.diff.recordings import diff_recordings
 from qnndbg.model.diff import Diff
 from qnndbg.model.graph import Graph, Node, Ref
@@ -168,3 +170,14 @@ def test_every_node_is_accounted_for_once(data: st.DataObject) -> None:
 @settings(max_examples=20)
 def test_equal_differences_give_equal_bytes(a: Graph, b: Graph) -> None:
     assert diff_json(both_ways([a], [b])[0]) == diff_json(both_ways([a], [b])[0])
+
+
+@settings(deadline=None, max_examples=150)
+@given(st.data())
+def test_digests_of_structures_are_equal_where_graphs_are_the_same(data: st.DataObject) -> None:
+    a = data.draw(graphs())
+    b = data.draw(st.one_of(rearranged(a), edits(a)))
+    intern = Interner()
+    same = same_graphs(form_of(a, intern), form_of(b, intern), intern)
+    digests = [structure(graph, DigestInterner()) for graph in (a, b)]
+    assert (digests[0] == digests[1]) == same

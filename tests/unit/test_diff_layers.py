@@ -11,7 +11,7 @@ from qnndbg.analyze.diff.layers import trend
 from qnndbg.analyze.diff.recordings import diff_recordings
 from qnndbg.model.diff import Diff, Trend
 from qnndbg.model.graph import Graph
-from qnndbg.model.result import MAX_SQNR_DB, Comparison, Coverage, ErrorMetrics, LayerResult, Verdict
+from qnndbg.model.result import MAX_SQNR_DB, Comparison, Coverage, ErrorMetrics, LayerResult, Rung, Verdict
 from tests.unit.lowerings import call, edited, encoding, lowering, net, renamed
 
 
@@ -60,19 +60,22 @@ def layer(
     return replace(made, **fields)
 
 
+def compared_by(*layers: LayerResult, ladder: tuple[Rung, ...] = ()) -> Comparison:
+    return Comparison(
+        verdict=Verdict(kind="clean", text="", culprit="", next_step=""),
+        ladder=ladder,
+        layers=layers,
+        coverage=Coverage(compared=1, total=1, reasons={}),
+    )
+
+
 def compared(
     folder: Path, graph_a: Graph, a: list[LayerResult], graph_b: Graph, b: list[LayerResult]
 ) -> Diff:
     sides = []
     for name, graph, layers in (("a", graph_a, a), ("b", graph_b, b)):
-        comparison = Comparison(
-            verdict=Verdict(kind="clean", text="", culprit="", next_step=""),
-            ladder=(),
-            layers=tuple(layers),
-            coverage=Coverage(compared=1, total=1, reasons={}),
-        )
         steps = [("export", "", graph), ("preprocess", "", graph)]
-        sides.append(lowering(folder / name, steps, comparison=comparison, qnn=True))
+        sides.append(lowering(folder / name, steps, comparison=compared_by(*layers), qnn=True))
     return diff_recordings(*sides)
 
 

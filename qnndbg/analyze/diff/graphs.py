@@ -26,10 +26,12 @@ def graph_diff(sides: Sides, place: Place, a: str, b: str) -> GraphDiff | None:
         b: digest of the other.
 
     Returns:
-        None if they are the same.
+        None if they are the same, or if a baseline keeps only the digest of one.
     """
     stage, method, partition = place
     if sides.same(a, b) or not (a or b):
+        return None
+    if not all(side.recording.holds(digest) for side, digest in ((sides.a, a), (sides.b, b)) if digest):
         return None
     graphs = sides.a.graph(a) if a else None, sides.b.graph(b) if b else None
     nodes_a, nodes_b = (graph.nodes if graph else () for graph in graphs)

@@ -122,8 +122,7 @@ def size_changes(a: Recording, b: Recording) -> tuple[Change, ...]:
 
 
 def _sizes(recording: Recording) -> dict[str, Scalar]:
-    programs = sorted((recording.folder / "programs").glob("*.pte"))
-    sizes: dict[str, Scalar] = {f"bytes of {path.stem}": path.stat().st_size for path in programs}
+    sizes: dict[str, Scalar] = {f"bytes of {name}": size for name, size in recording.sizes.items()}
     return {**sizes, "QNN ops": sum(len(graph.ops) for graph in recording.qnn)}
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from qnndbg.analyze.baseline.reduce import baseline_of
 from qnndbg.analyze.diff import program
 from qnndbg.analyze.diff.graphs import last_graphs
 from qnndbg.analyze.diff.layers import layer_diffs
@@ -31,12 +32,14 @@ def diff(a: str | Path | Recording, b: str | Path | Recording) -> Diff:
 
 
 def diff_recordings(a: Recording, b: Recording) -> Diff:
-    """Compare two recordings, complete or not.
+    """Compare two recordings, complete or not; if one is a baseline, by what a baseline holds of both.
 
     Raises:
         RecordingError: a part of one is missing or damaged.
     """
     with _collector_paused():
+        if a.canonical != b.canonical:
+            return _diff(baseline_of(a), baseline_of(b))
         return _diff(a, b)
 
 

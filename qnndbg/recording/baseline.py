@@ -1,0 +1,173 @@
+"""The format of a baseline: a folder of sorted text, a line for each layer, graph node and pass.
+
+A folder rather than one file, so that a review shows at a glance which part of a lowering moved, and what did
+not stays out of it. Not compressed, for the same reason.
+"""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from qnndbg.errors import RecordingError, SchemaError, UsageError
+from qnndbg.model.baseline import BASELINE_SCHEMA_VERSION, BaselineData
+from qnndbg.model.graph import Graph
+from qnndbg.model.recording import PassEvent, QnnGraph, QnnOp, QnnTensor, Run
+from qnndbg.model.result import Comparison, LayerResult, Rung
+from qnndbg.recording import lines, schema
+from qnndbg.recording.place import partial
+from qnndbg.recording.store import Recording, read_part
+
+FRONT = "baseline.json"
+BASELINE_SUFFIX = ".baseline"
+
+
+class Front(Struct, frozen=True, kw_only=True):
+    """What only a baseline has: its own schema, and the sizes of programs that are not there."""
+
+    schema: int = BASELINE_SCHEMA_VERSION
+    sizes: dict[str, int]
+
+
+class _GraphLine(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """First line of a graph's file."""
+
+    digest: str
+    graph: Graph
+    """Without its nodes."""
+
+
+class Baseline(Recording):
+    """A recording without tensors, which reads like any other.
+
+    Args:
+        folder: where it is, or where the recording is that it was made of.
+        data: all of it.
+    """
+
+    canonical = True
+
+    def __init__(self, folder: Path, data: BaselineData) -> None:
+        super().__init__(folder, data.manifest)
+        self.data = data
+        self.passes = data.passes
+        self.qnn = data.qnn
+        self.runs = {run.id: run for run in data.runs}
+        self.attributions = ()
+        self.pass_changes = ()
+        self.sizes = data.sizes
+
+    def graph(self, digest: str) -> Graph:
+        """A graph that is kept.
+
+        Raises:
+            RecordingError: it is not.
+        """
+        if digest not in self.data.graphs:
+            raise RecordingError(f"the baseline {self.folder} does not keep graph {digest}")
+        return self.data.graphs[digest]
+
+    def holds(self, digest: str) -> bool:
+        """Whether the graph is kept."""
+        return digest in self.data.graphs
+
+    def comparison(self) -> Comparison:
+        """The comparison."""
+        return self.data.comparison
+
+    def damage(self) -> str:
+        """Nothing: a baseline with a part missing is not opened."""
+        return ""
+
+
+def write_baseline(folder: Path, baseline: Baseline) -> None:
+    """Write a baseline in the place of the one that is there; equal ones have equal bytes.
+
+    Raises:
+        UsageError: something else is there.
+    """
+    if folder.exists() and not (folder / FRONT).is_file():
+        raise UsageError(f"{folder} is there and is no baseline", "move it away, or give another name")
+    new = partial(folder)
+    shutil.rmtree(new, ignore_errors=True)
+    for name, text in sorted(_files(baseline.data).items()):
+        path = new / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(text)
+    if folder.exists():
+        shutil.rmtree(folder)
+    new.rename(folder)
+
+
+def _files(data: BaselineData) -> dict[str, bytes]:
+    answer = replace(data.comparison, layers=(), ladder=())
+    files = {
+        FRONT: schema.encode_pretty(Front(sizes=data.sizes)),
+        "manifest.json": schema.encode_pretty(data.manifest),
+        "passes.jsonl": lines.table(PassEvent, data.passes, leave_out=("index", "seconds")),
+        "layers.jsonl": lines.errors(LayerResult, data.comparison.layers),
+        "ladder.jsonl": lines.errors(Rung, data.comparison.ladder),
+        "answer.json": schema.encode_pretty(answer),
+        "runs.jsonl": lines.objects(data.runs),
+    }
+    for key, graph in data.graphs.items():
+        digest, _, place = key.partition("/")
+        first = _GraphLine(digest=digest, graph=replace(graph, nodes=()))
+        files[f"graphs/{place}.jsonl"] = lines.objects([first]) + lines.nodes(graph.nodes)
+    for qnn in data.qnn:
+        first_line = replace(qnn, ops=(), tensors=())
+        text = lines.objects([first_line, *qnn.ops]) + lines.objects(qnn.tensors)
+        files[f"qnn/{qnn.method}.{qnn.partition}.jsonl"] = text
+    return files
+
+
+def open_baseline(folder: Path) -> Baseline:
+    """Read a baseline.
+
+    Raises:
+        SchemaError: another version wrote it, whose digests cannot be compared with this one's.
+        RecordingError: a part is missing or damaged.
+    """
+    front = schema.decode(read_part(folder / FRONT), Front, FRONT)
+    if front.schema != BASELINE_SCHEMA_VERSION:
+        raise SchemaError(
+            f"{folder} has baseline schema {front.schema}, and this qnndbg works with "
+            f"{BASELINE_SCHEMA_VERSION}",
+            "make it again: qnndbg check TARGET --update --baseline " + str(folder)
+            if front.schema < BASELINE_SCHEMA_VERSION
+            else "update qnndbg: pip install --upgrade qnndbg",
+        )
+    layers = lines.read_errors(LayerResult, read_part(folder / "layers.jsonl"), "layers.jsonl")
+    ladder = lines.read_errors(Rung, read_part(folder / "ladder.jsonl"), "ladder.jsonl")
+    answer = schema.decode(read_part(folder / "answer.json"), Comparison, "answer.json")
+    events = lines.read_table(PassEvent, read_part(folder / "passes.jsonl"), "passes.jsonl", numbered="index")
+    data = BaselineData(
+        manifest=schema.decode_manifest(read_part(folder / "manifest.json")),
+        sizes=front.sizes,
+        passes=events,
+        graphs=dict(_graph(path) for path in sorted((folder / "graphs").glob("*.jsonl"))),
+        qnn=tuple(sorted(map(_qnn, (folder / "qnn").glob("*.jsonl")), key=lambda g: (g.method, g.partition))),
+        runs=lines.read_objects(Run, read_part(folder / "runs.jsonl"), "runs.jsonl"),
+        comparison=replace(answer, layers=layers, ladder=ladder),
+    )
+    return Baseline(folder, data)
+
+
+def _graph(path: Path) -> tuple[str, Graph]:
+    first, _, rest = read_part(path).partition(b"\n")
+    line = schema.decode(first, _GraphLine, path.name)
+    return f"{line.digest}/{path.stem}", replace(line.graph, nodes=lines.read_nodes(rest, path.name))
+
+
+def _qnn(path: Path) -> QnnGraph:
+    first, *rest = read_part(path).splitlines()
+    tensors = [line for line in rest if b'"kind":' in line]
+    ops = [line for line in rest if b'"kind":' not in line]
+    return replace(
+        schema.decode(first, QnnGraph, path.name),
+        ops=lines.read_objects(QnnOp, b"\n".join(ops), path.name),
+        tensors=lines.read_objects(QnnTensor, b"\n".join(tensors), path.name),
+    )

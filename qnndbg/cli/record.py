@@ -15,6 +15,7 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from qnndbg.cli.show import print_report
 from qnndbg.errors import EXIT_OK, NothingComparedError, UsageError
 from qnndbg.pipeline.record import Request, record, record_script
+from qnndbg.recording.store import Recording
 
 STEPS = {
     "start": "start a worker, load torch and the QNN libraries",
@@ -69,16 +70,7 @@ def run(args: argparse.Namespace, script_arguments: tuple[str, ...] = ()) -> int
     """Record, print the report, and say where the recording is."""
     if args.target.endswith(".py"):
         return _run_script(args, script_arguments)
-    request = Request(
-        target=args.target,
-        precision=args.precision or DEFAULT_PRECISION,
-        soc=args.soc or DEFAULT_SOC,
-        output=args.output,
-        sdk=args.sdk,
-        force=args.force,
-    )
-    with _Progress(quiet=args.quiet) as progress:
-        recording = record(request, progress.event)
+    recording = record_target(args.target, args, force=args.force)
     if not args.quiet:
         print_report(recording)
     print(f"wrote {recording.folder}", file=sys.stderr)
@@ -86,6 +78,26 @@ def run(args: argparse.Namespace, script_arguments: tuple[str, ...] = ()) -> int
     if comparison is not None and not comparison.coverage.compared:
         raise NothingComparedError(comparison.verdict.text, comparison.verdict.next_step)
     return EXIT_OK
+
+
+def record_target(target: str, args: argparse.Namespace, *, force: bool) -> Recording:
+    """Record a factory as the arguments say, with progress on stderr.
+
+    Args:
+        target: ``file.py:factory``, ``package.module:factory`` or ``example:NAME``.
+        args: precision, soc, output, sdk and quiet.
+        force: replace a recording that is already there.
+    """
+    request = Request(
+        target=target,
+        precision=args.precision or DEFAULT_PRECISION,
+        soc=args.soc or DEFAULT_SOC,
+        output=args.output,
+        sdk=args.sdk,
+        force=force,
+    )
+    with _Progress(quiet=args.quiet) as progress:
+        return record(request, progress.event)
 
 
 def _run_script(args: argparse.Namespace, arguments: tuple[str, ...]) -> int:

@@ -108,8 +108,8 @@ def _files(data: BaselineData) -> dict[str, bytes]:
         FRONT: schema.encode_pretty(Front(sizes=data.sizes)),
         "manifest.json": schema.encode_pretty(data.manifest),
         "passes.jsonl": lines.table(PassEvent, data.passes, leave_out=("index", "seconds")),
-        "layers.jsonl": lines.errors(LayerResult, data.comparison.layers),
-        "ladder.jsonl": lines.errors(Rung, data.comparison.ladder),
+        "layers.jsonl": lines.table(LayerResult, data.comparison.layers),
+        "ladder.jsonl": lines.table(Rung, data.comparison.ladder),
         "answer.json": schema.encode_pretty(answer),
         "runs.jsonl": lines.objects(data.runs),
     }
@@ -118,9 +118,10 @@ def _files(data: BaselineData) -> dict[str, bytes]:
         first = _GraphLine(digest=digest, graph=replace(graph, nodes=()))
         files[f"graphs/{place}.jsonl"] = lines.objects([first]) + lines.nodes(graph.nodes)
     for qnn in data.qnn:
-        first_line = replace(qnn, ops=(), tensors=())
-        text = lines.objects([first_line, *qnn.ops]) + lines.objects(qnn.tensors)
-        files[f"qnn/{qnn.method}.{qnn.partition}.jsonl"] = text
+        place = f"qnn/{qnn.method}.{qnn.partition}"
+        front = lines.objects([replace(qnn, ops=(), tensors=())])
+        files[f"{place}.ops.jsonl"] = front + lines.table(QnnOp, qnn.ops)
+        files[f"{place}.tensors.jsonl"] = lines.table(QnnTensor, qnn.tensors)
     return files
 
 
@@ -140,8 +141,8 @@ def open_baseline(folder: Path) -> Baseline:
             if front.schema < BASELINE_SCHEMA_VERSION
             else "update qnndbg: pip install --upgrade qnndbg",
         )
-    layers = lines.read_errors(LayerResult, read_part(folder / "layers.jsonl"), "layers.jsonl")
-    ladder = lines.read_errors(Rung, read_part(folder / "ladder.jsonl"), "ladder.jsonl")
+    layers = lines.read_table(LayerResult, read_part(folder / "layers.jsonl"), "layers.jsonl")
+    ladder = lines.read_table(Rung, read_part(folder / "ladder.jsonl"), "ladder.jsonl")
     answer = schema.decode(read_part(folder / "answer.json"), Comparison, "answer.json")
     events = lines.read_table(PassEvent, read_part(folder / "passes.jsonl"), "passes.jsonl", numbered="index")
     data = BaselineData(
@@ -149,7 +150,7 @@ def open_baseline(folder: Path) -> Baseline:
         sizes=front.sizes,
         passes=events,
         graphs=dict(_graph(path) for path in sorted((folder / "graphs").glob("*.jsonl"))),
-        qnn=tuple(sorted(map(_qnn, (folder / "qnn").glob("*.jsonl")), key=lambda g: (g.method, g.partition))),
+        qnn=tuple(sorted(map(_qnn, (folder / "qnn").glob("*.ops.jsonl")), key=_partition)),
         runs=lines.read_objects(Run, read_part(folder / "runs.jsonl"), "runs.jsonl"),
         comparison=replace(answer, layers=layers, ladder=ladder),
     )
@@ -162,12 +163,15 @@ def _graph(path: Path) -> tuple[str, Graph]:
     return f"{line.digest}/{path.stem}", replace(line.graph, nodes=lines.read_nodes(rest, path.name))
 
 
+def _partition(graph: QnnGraph) -> tuple[str, int]:
+    return graph.method, graph.partition
+
+
 def _qnn(path: Path) -> QnnGraph:
-    first, *rest = read_part(path).splitlines()
-    tensors = [line for line in rest if b'"kind":' in line]
-    ops = [line for line in rest if b'"kind":' not in line]
+    first, _, ops = read_part(path).partition(b"\n")
+    tensors = path.with_name(path.name.replace(".ops.", ".tensors."))
     return replace(
         schema.decode(first, QnnGraph, path.name),
-        ops=lines.read_objects(QnnOp, b"\n".join(ops), path.name),
-        tensors=lines.read_objects(QnnTensor, b"\n".join(tensors), path.name),
+        ops=lines.read_table(QnnOp, ops, path.name),
+        tensors=lines.read_table(QnnTensor, read_part(tensors), tensors.name),
     )

@@ -23,6 +23,7 @@ from qnndbg.model.graph import (
     TensorRef,
     TensorSpec,
 )
+from qnndbg.recording.lines import nodes, read_nodes
 from qnndbg.recording.schema import decode, encode, encode_pretty, graph_digest, structure_digest
 
 NAMES = ("x", "0", "ref", "größe", "a b")
@@ -237,3 +238,21 @@ def test_an_added_or_missing_node_is_structure(graph: Graph) -> None:
         structure_digest(replace(graph, nodes=())),
     }
     assert len(digests) == 3
+
+
+@settings(deadline=None)
+@given(graphs())
+def test_nodes_survive_the_lines_of_a_baseline(graph: Graph) -> None:
+    bare = tuple(
+        replace(node, handle=(), tensors=(), origin=replace(node.origin, source="")) for node in graph.nodes
+    )
+    data = nodes(bare)
+    assert data.count(b"\n") == len(bare)
+    assert read_nodes(data, "graph") == bare
+
+
+@given(st.text("%x", max_size=3), st.sampled_from(["slice", "dtype"]))
+def test_texts_that_look_like_something_else_survive_too(text: str, key: str) -> None:
+    args = (text, Ref("x"), Seq((text, Ref(f"%{text}"))), Slice(None, text, 1), Atom("dtype", key))
+    node = Node(name="n", op="call_function", target="", args=args)
+    assert read_nodes(nodes([node]), "graph") == (node,)

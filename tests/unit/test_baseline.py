@@ -161,7 +161,10 @@ def test_baseline_with_a_part_missing(tmp_path: Path, lost: str) -> None:
         open_recording(tmp_path / "a.baseline")
 
 
-@pytest.mark.parametrize("lost", ["layers.jsonl", "passes.jsonl", "runs.jsonl", "qnn/forward.0.jsonl"])
+@pytest.mark.parametrize(
+    "lost",
+    ["layers.jsonl", "passes.jsonl", "runs.jsonl", "qnn/forward.0.ops.jsonl", "qnn/forward.0.tensors.jsonl"],
+)
 def test_baseline_with_a_damaged_line(tmp_path: Path, lost: str) -> None:
     baseline(tmp_path / "a.baseline", recording(tmp_path / "a"))
     with (tmp_path / "a.baseline" / lost).open("a") as file:

@@ -27,6 +27,7 @@ def modules_loaded_by(name: str) -> list[str]:
         "qnndbg.cli.main",
         "qnndbg.cli.show",
         "qnndbg.cli.diff",
+        "qnndbg.cli.check",
         "qnndbg.report",
         "qnndbg.report.formats",
         "qnndbg.recording",

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from qnndbg.analyze.baseline.digests import DigestInterner, structure
+from qnndbg.analyze.baseline.digests import HEX, DigestInterner, structure
 from qnndbg.analyze.baseline.trim import FLOAT32_DIGITS, METRIC_DIGITS, trimmed
+from qnndbg.analyze.diff.form import QUANTISE_OPS
 from qnndbg.errors import RecordingError
 from qnndbg.model.baseline import BaselineData
 from qnndbg.model.graph import Graph, Node, Origin
@@ -74,9 +75,21 @@ class _Digests:
 
 
 def _bare(node: Node) -> Node:
+    """The node without what only its own recording has a use for; a quantise op is known by its target."""
     origin = node.origin
-    few = Origin(ancestors=origin.ancestors, module_path=origin.module_path, created_by=origin.created_by)
-    return replace(node, origin=few, handle=(), tensors=())
+    few = Origin(
+        ancestors=() if origin.ancestors == (node.name,) else origin.ancestors,
+        module_path=origin.module_path,
+        created_by=origin.created_by,
+    )
+    constant = node.constant and replace(node.constant, digest=node.constant.digest[:HEX])
+    return replace(
+        node,
+        origin=Origin() if node.target.startswith(QUANTISE_OPS) else few,
+        constant=constant,
+        handle=(),
+        tensors=(),
+    )
 
 
 def _snapshots(recording: Recording) -> dict[int, str]:
@@ -118,4 +131,7 @@ def _final(run: Run) -> bool:
 
 
 def _comparison(comparison: Comparison) -> Comparison:
-    return trimmed(replace(comparison, sources=comparison.sources[:SOURCES]), METRIC_DIGITS)
+    """The answer without the tensors that no op computes; how many these are the coverage tells."""
+    layers = tuple(x for x in comparison.layers if x.local is not None or x.accumulated is not None or x.op)
+    short = replace(comparison, layers=layers, sources=comparison.sources[:SOURCES])
+    return trimmed(short, METRIC_DIGITS)

@@ -28,6 +28,7 @@ def modules_loaded_by(name: str) -> list[str]:
         "qnndbg.cli.show",
         "qnndbg.cli.diff",
         "qnndbg.cli.check",
+        "qnndbg.pytest_plugin",
         "qnndbg.report",
         "qnndbg.report.formats",
         "qnndbg.recording",

@@ -9,6 +9,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 DEMO := .demo/digits.qnndbg
+CHECKED ?= digits-8a8w rnet-16a8w silero-fp16
+BASELINES := $(patsubst snapshots/%.baseline,%,$(wildcard snapshots/*.baseline))
 FAST_TESTS := $(wildcard tests/unit tests/property tests/golden tests/corpus tests/tui)
 
 # Before the package, so that its extra finds this build in place and looks for no other.
@@ -55,6 +57,17 @@ demo: $(STAMP) ## Record the bundled example on the HTP emulator and print the r
 	@echo "      $(BIN)/qnndbg show $(DEMO) --format html -o $(DEMO:.qnndbg=.html)"
 	@echo "    the terminal UI, which is to come, will open the same recording:"
 	@echo "      $(BIN)/qnndbg tui $(DEMO)"
+
+.PHONY: check
+check: $(STAMP) ## Hold the bundled examples against snapshots/; CHECKED=all for every one (minutes)
+	@mkdir -p .demo
+	@failed=""; for name in $(if $(filter all,$(CHECKED)),$(BASELINES),$(CHECKED)); do \
+	    echo "==> $$name"; \
+	    $(BIN)/qnndbg check "example:$${name%-*}" --precision "$${name##*-}" --baseline "snapshots/$$name.baseline" \
+	        --policy snapshots/qnndbg.toml -o ".demo/$$name.qnndbg" --quiet || failed="$$failed $$name"; \
+	done; [ -z "$$failed" ] || { echo "qnndbg: error: regressed or failed:$$failed" >&2; \
+	    echo "hint: accept what is meant: qnndbg check .demo/NAME.qnndbg --baseline snapshots/NAME --update" >&2; \
+	    exit 1; }
 
 .PHONY: test
 test: $(STAMP) ## Run all tests, those on the HTP emulator among them

@@ -41,5 +41,5 @@ def test_the_commands_of_the_readme_work(tmp_path: Path) -> None:
         done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
         assert done.returncode == 0, f"qnndbg {shlex.join(arguments)}\n{done.stderr}"
         verbs.append(arguments[0])
-    assert verbs == ["doctor", "record", "show", "show", "show", "record"]
+    assert verbs == ["doctor", "record", "show", "show", "show", "record", "check", "check"]
     assert {path.name for path in tmp_path.glob("*.qnndbg")} == {"digits.qnndbg", "lower.qnndbg"}

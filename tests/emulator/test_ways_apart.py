@@ -15,7 +15,6 @@ from qnndbg.model.recording import RunnerName
 from qnndbg.recording.store import Recording, open_recording
 from tests.emulator.conftest import ROOT, SCRIPTS
 
-
 RUNNERS: tuple[RunnerName, ...] = ("eager", "edge", "reference", "htp")
 
 

@@ -158,6 +158,7 @@ class Recording:
 
 
 def _read(path: Path) -> bytes:
+    schema.check_regular(path)
     try:
         return path.read_bytes()
     except OSError as error:

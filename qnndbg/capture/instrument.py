@@ -9,6 +9,7 @@ hook is refused instead of being recorded by half.
 from __future__ import annotations
 
 import functools
+import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
@@ -102,6 +103,8 @@ def _wrapped(original: Any, hook: Callable[..., Any], session: Session) -> Any:
 
 
 def _concerns(hook: Callable[..., Any], session: Session) -> bool:
+    if session.process != os.getpid():
+        return False
     if session.tapped is not None:
         return hook in hooks.OF_TAPPED
     return bool(session.lowerings) or hook in hooks.BEGINNERS

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -30,6 +31,8 @@ class Session:
     emitting: dict[str, tuple[Recorder, ExportedProgram]] = field(default_factory=dict)
     """The programs that ``to_executorch`` is at work on, by method, and who records their passes."""
 
+    process: int = field(default_factory=os.getpid)
+    """Whose lowerings these are: a child that was forked would write into the same recordings."""
     tapped: Lowering | None = None
     """The lowering that is being built once more; only its QNN graphs are of interest then."""
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from qnndbg.analyze.diff.recordings import diff_recordings
 from qnndbg.cli import Subparsers
 from qnndbg.cli.output import print_drawn
+from qnndbg.cli.show import refuse_damaged
 from qnndbg.errors import EXIT_DIFFERENCE, EXIT_OK
 from qnndbg.recording.store import open_recording
 from qnndbg.report.diff_json import diff_json
@@ -33,11 +34,13 @@ def run(args: argparse.Namespace) -> int:
     """Print the difference.
 
     Raises:
-        RecordingError: one of the two cannot be read.
+        RecordingError: one of the two cannot be read, or parts of it are missing, which is said below.
     """
-    diff = diff_recordings(open_recording(args.a), open_recording(args.b))
+    a, b = open_recording(args.a), open_recording(args.b)
+    diff = diff_recordings(a, b)
     if args.format == "json":
         print(diff_json(diff))
     else:
         print_drawn(lambda console: print_diff(console, diff, everything=args.all))
+    refuse_damaged(a, b)
     return EXIT_OK if diff.same else EXIT_DIFFERENCE

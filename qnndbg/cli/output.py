@@ -3,11 +3,28 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from typing import Any
 
 from rich.console import Console
+from rich.segment import Segment
 
 from qnndbg.report import units
+
+CONTROLS = dict.fromkeys(
+    (*range(0x20), 0x7F, *range(0x80, 0xA0), *range(0x202A, 0x202F), *range(0x2066, 0x206A)), None
+)
+"""What tells a terminal to do something, or turns the direction of writing; dropped by ``str.translate``."""
+del CONTROLS[ord("\n")], CONTROLS[ord("\t")]
+
+
+class _Console(Console):
+    """A console on which the texts of a stranger's recording cannot command the terminal."""
+
+    def render(self, *args: Any, **kwargs: Any) -> Iterable[Segment]:
+        """Render, with control characters dropped; rich adds those of colours later."""
+        for text, style, control in super().render(*args, **kwargs):
+            yield Segment(text if control else text.translate(CONTROLS), style, control)
 
 
 def print_drawn(draw: Callable[[Console], None]) -> None:
@@ -16,7 +33,7 @@ def print_drawn(draw: Callable[[Console], None]) -> None:
     Args:
         draw: gets the console to draw on.
     """
-    console = Console(highlight=False)
+    console = _Console(highlight=False)
     # Captured, since rich would end the process with exit code 1 if the reader closes the pipe.
     with console.capture() as captured:
         draw(console)

@@ -14,6 +14,7 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from qnndbg.cli.show import print_report
 from qnndbg.errors import EXIT_OK, NothingComparedError, UsageError
+from qnndbg.model.recording import Failure
 from qnndbg.pipeline.record import Request, record, record_script
 from qnndbg.recording.store import Recording
 
@@ -112,13 +113,20 @@ def _run_script(args: argparse.Namespace, arguments: tuple[str, ...]) -> int:
     with _Progress(quiet=args.quiet) as progress:
         outcome = record_script(request, progress.script_event)
     if not outcome.recordings:
-        print(f"{args.target} lowered nothing to QNN; there is nothing to record", file=sys.stderr)
-        print(f"hint: a factory in it is recorded by its name: {args.target}:NAME", file=sys.stderr)
+        print(
+            f"{args.target} lowered nothing to QNN in its own process; nothing is recorded", file=sys.stderr
+        )
+        if outcome.exit_code == EXIT_OK:
+            print(f"hint: a factory in it is recorded by its name: {args.target}:NAME", file=sys.stderr)
     for recording in outcome.recordings:
         comparison, failure = recording.comparison(), recording.manifest.failure
-        said = failure.error if failure else comparison.verdict.text if comparison else "not compared"
+        said = _failure(failure) if failure else comparison.verdict.text if comparison else "not compared"
         print(f"{said}\nwrote {recording.folder}; see it: qnndbg show {recording.folder}", file=sys.stderr)
     return outcome.exit_code
+
+
+def _failure(failure: Failure) -> str:
+    return f"{failure.error}\nhint: {failure.hint}" if failure.hint else failure.error
 
 
 class _Progress:

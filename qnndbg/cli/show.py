@@ -59,13 +59,23 @@ def run(args: argparse.Namespace) -> int:
     else:
         draw = _drawing(recording, None if args.all else args.layers, args.sort or "local")
         print_drawn(draw) if args.output is None else write_report(drawn(draw), args.output)
-    if damage := recording.damage():
-        raise RecordingError(
-            f"{recording.folder} is damaged: {damage}",
-            "what is shown is what is left of it; copy it again from where it was made, or record again",
-        )
+    refuse_damaged(recording)
     _check_compared(recording)
     return EXIT_OK
+
+
+def refuse_damaged(*recordings: Recording) -> None:
+    """Say so of a recording that lacks parts, once what is left of it was shown.
+
+    Raises:
+        RecordingError: parts are missing.
+    """
+    for recording in recordings:
+        if damage := recording.damage():
+            raise RecordingError(
+                f"{recording.folder} is damaged: {damage}",
+                "what is shown is what is left of it; copy it again from where it was made, or record again",
+            )
 
 
 def print_report(

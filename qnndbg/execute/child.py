@@ -1,7 +1,8 @@
 """Owns what happens inside a worker process; :mod:`qnndbg.execute.worker` starts it and is its only user.
 
-The job comes in as JSON on stdin, events and the answer go out as JSON lines on a pipe of their own, so
-that whatever the code under test prints goes to the log with the native noise and harms no message.
+The job comes in as JSON in a file without a name, events and the answer go out as JSON lines on a pipe, so
+that stdin is left to the code under test, and whatever that prints goes to the log with the native noise
+and harms no message.
 """
 
 from __future__ import annotations
@@ -21,12 +22,13 @@ PR_SET_PDEATHSIG = 1  # of <linux/prctl.h>
 
 
 def main() -> None:
-    """Run the job on stdin. Arguments: the pipe's descriptor, the parent's process id."""
-    pipe, parent = map(int, sys.argv[1:])
+    """Run the job. Arguments: the descriptors of its file and of the pipe, the parent's process id."""
+    orders, pipe, parent = map(int, sys.argv[1:])
     del sys.argv[1:]  # the code under test may look for its own
     _die_with(parent)
     os.set_inheritable(pipe, False)
-    job = json.load(sys.stdin)
+    with open(orders, "rb") as file:  # noqa: PTH123  a descriptor has no path
+        job = json.load(file)
     sys.path.extend(entry for entry in job["path"] if entry not in sys.path)
     with open(pipe, "wb") as messages:  # noqa: PTH123  a descriptor has no path
         _answer(job, messages)

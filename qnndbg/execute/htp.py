@@ -22,9 +22,7 @@ SLACK = 1 << 20
 """Added to the debug buffer, since one that is too small aborts the process."""
 
 
-def execute(
-    program: Path, samples: Iterable[Sequence[torch.Tensor]], method: str = "forward"
-) -> list[list[Any]]:
+def execute(program: Path, samples: Iterable[Sequence[Any]], method: str = "forward") -> list[list[Any]]:
     """Execute a program for each sample.
 
     Args:
@@ -43,7 +41,7 @@ def execute(
 
 
 def execute_tapped(
-    program: Path, sample: Sequence[torch.Tensor], dumped_bytes: int, tensors: int, method: str = "forward"
+    program: Path, sample: Sequence[Any], dumped_bytes: int, tensors: int, method: str = "forward"
 ) -> tuple[list[Any], list[Tap]]:
     """Execute a program that dumps its intermediates, once.
 

@@ -73,13 +73,20 @@ def evaluate(
 
     Args:
         graph: of any stage.
-        inputs: a value for each placeholder of role ``input``, in order.
+        inputs: a value for each placeholder of role ``input``, in order; without those of what is no tensor,
+            whose values export has put into the ops.
         load: gives the tensor behind a reference.
         meaning: with or without the rounding of quantisation.
         replace: sees every value, inputs and constants among them, and gives the one to go on with.
         call_partition: computes the outputs of a delegate from its number and inputs.
     """
     return _Evaluator(graph, load, meaning, replace, call_partition).run(inputs)
+
+
+def taken(graph: Graph, count: int) -> list[Node]:
+    """The placeholders that so many tensors are for; if there are more, some are of what is no tensor."""
+    inputs = [node for node in graph.nodes if node.op == "placeholder" and node.role == "input"]
+    return inputs if len(inputs) <= count else [node for node in inputs if any(node.outputs)]
 
 
 class _Evaluator:
@@ -101,11 +108,11 @@ class _Evaluator:
         self.copies = any(mutates(node.target) for node in graph.nodes if node.op == "call_function")
 
     def run(self, inputs: Sequence[Any]) -> Walk:
-        queue = list(inputs)
+        given = dict(zip((node.name for node in taken(self.graph, len(inputs))), inputs, strict=False))
         for node in self.graph.nodes:
             if node.op == "placeholder" and node.role == "input":
-                if queue:
-                    self._given(node, queue.pop(0))
+                if node.name in given:
+                    self._given(node, given[node.name])
             elif node.op in {"placeholder", "get_attr"}:
                 if node.constant is not None:
                     self._given(node, self.load(node.constant))

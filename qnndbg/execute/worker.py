@@ -11,6 +11,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -48,7 +49,8 @@ def run_job(
         log: the file to which the worker's stdout and stderr are appended, native output included.
         on_event: called here with each event.
         env: variables that the worker has beside this process's own.
-        terminal: the worker's stdout and stderr are this process's own, and it ends like any Python.
+        terminal: the worker's stdout and stderr are this process's own, and so is a stdin that is no
+            terminal, which the worker's own session could not read; and it ends like any Python.
 
     Raises:
         QnndbgError: as the job raised it.
@@ -77,14 +79,20 @@ def _worker(
     """Start a worker; on leaving, let it end by itself after an answer, and by force otherwise."""
     read, write = os.pipe()
     command = [sys.executable, "-u", "-X", "faulthandler", "-m", "qnndbg.execute.child"]
-    with open(read, "rb") as messages, log.open("ab") as sink:  # noqa: PTH123  a descriptor has no path
+    with (
+        open(read, "rb") as messages,  # noqa: PTH123  a descriptor has no path
+        log.open("ab") as sink,
+        tempfile.TemporaryFile() as orders,
+    ):
+        orders.write(job)
+        orders.seek(0)
         try:
             process = subprocess.Popen(
-                [*command, str(write), str(os.getpid())],
-                stdin=subprocess.PIPE,
+                [*command, str(orders.fileno()), str(write), str(os.getpid())],
+                stdin=None if terminal and not _is_terminal(0) else subprocess.DEVNULL,
                 stdout=None if terminal else sink,
                 stderr=None if terminal else sink,
-                pass_fds=(write,),
+                pass_fds=(orders.fileno(), write),
                 env={**os.environ, **(env or {})},
                 start_new_session=True,  # Ctrl-C comes here first, and one signal reaches all it started
             )
@@ -93,7 +101,6 @@ def _worker(
         reaper = threading.Thread(target=_reap, args=(process,), daemon=True)
         reaper.start()
         try:
-            _hand_over(process, job)
             yield process, messages
             reaper.join(GRACE)
         finally:
@@ -109,10 +116,13 @@ def _reap(process: subprocess.Popen[bytes]) -> None:
     process.wait()
 
 
-def _hand_over(process: subprocess.Popen[bytes], job: bytes) -> None:
-    assert process.stdin is not None
-    with suppress(BrokenPipeError), process.stdin:  # it died at once: the missing answer tells
-        process.stdin.write(job)
+def _is_terminal(descriptor: int) -> bool:
+    """Whether it is one, or is closed: neither can be handed to a worker."""
+    try:
+        os.fstat(descriptor)
+    except OSError:
+        return True
+    return os.isatty(descriptor)
 
 
 def _follow(messages: BinaryIO, on_event: Callable[[Event], None] | None) -> tuple[dict[str, object], str]:

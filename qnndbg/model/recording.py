@@ -116,6 +116,8 @@ class Method(Struct, frozen=True, kw_only=True, omit_defaults=True):
     name: str
     inputs: tuple[Port | None, ...] = ()
     """None for one that is no tensor."""
+    fixed: tuple[bool | int | float | str | None, ...] = ()
+    """The values of the inputs that are no tensors, in their order; export has fixed them."""
     outputs: tuple[Port | None, ...] = ()
     partitions: int = 0
     fallbacks: tuple[Fallback, ...] = ()

@@ -47,7 +47,7 @@ def calibrate(
             try:
                 prepared(*sample)
             except Exception as error:
-                given, wanted = _kinds(sample), _kinds(example)
+                given, wanted = kinds(sample), kinds(example)
                 raise LoweringError(
                     f"calibration sample {number} cannot be run: {first_line(error)}",
                     f"it is {given}; make it what the example inputs are: {wanted}"
@@ -59,12 +59,12 @@ def calibrate(
                     buffer.copy_(states[name])
 
 
-def _kinds(inputs: object) -> str:
-    """Dtype and shape of each tensor, as in ``float32 (1, 3, 8, 8), int64 (1,)``."""
+def kinds(inputs: object) -> str:
+    """Dtype and shape of each tensor, as in ``float32 (1, 3, 8, 8), int64 (1,)``, and all else itself."""
     return ", ".join(
         f"{str(leaf.dtype).removeprefix('torch.')} {tuple(leaf.shape)}"
         if isinstance(leaf, torch.Tensor)
-        else type(leaf).__name__
+        else repr(leaf)  # which export fixes
         for leaf in flatten(inputs)
     )
 

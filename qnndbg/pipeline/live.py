@@ -20,11 +20,13 @@ from qnndbg.capture.instrument import instrumented
 from qnndbg.capture.lowering import Lowering, shared_copy
 from qnndbg.capture.recorder import Recorder
 from qnndbg.capture.session import Session
+from qnndbg.capture.shapes import free_axes
 from qnndbg.errors import QnndbgError, UsageError
 from qnndbg.execute.sdk import activate, build_id, find_sdk
 from qnndbg.execute.worker import run_job
 from qnndbg.model.recording import Manifest
 from qnndbg.pipeline import publish
+from qnndbg.pipeline.calls import kinds
 from qnndbg.pipeline.descriptors import redirected
 from qnndbg.pipeline.failures import failed_pass, not_delegated
 from qnndbg.pipeline.finish import finish
@@ -50,9 +52,26 @@ class LiveRecording:
         Args:
             inputs: shaped as the example inputs are.
             method: of the last lowering.
+
+        Raises:
+            UsageError: they are not shaped as the example inputs are.
         """
         number = max(len(self._session.lowerings) - 1, 0)
+        self._check_alike(inputs, method)
         self._further.setdefault(number, {}).setdefault(method, []).append(inputs)
+
+    def _check_alike(self, inputs: Inputs, method: str) -> None:
+        lowerings = self._session.lowerings
+        first = lowerings[-1].inputs.get(method) if lowerings else None
+        if first is None:
+            return  # not lowered yet, or in a way that does not show the inputs
+        program = lowerings[-1].edge_programs.get(method)
+        given, wanted = kinds(inputs), kinds(first)
+        if given != wanted and not (program and free_axes(program)):
+            raise UsageError(
+                f"the further inputs of {method} are {given or 'nothing'}",
+                f"make them what the example inputs are: {wanted or 'nothing'}",
+            )
 
     def edge_program(self, method: str = "forward") -> ExportedProgram:
         """The edge program of the last lowering as it was just before ``to_backend``; a copy.

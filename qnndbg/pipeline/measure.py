@@ -48,7 +48,8 @@ def measure(task: Task) -> None:
 
 
 def _execute(recording: Recording, writer: Writer, method: str, sample: int) -> None:
-    program, inputs = _program(recording, "htp"), [_inputs(recording, method, sample)]
+    program = _program(recording, "htp")
+    inputs = [_arguments(recording, method, _inputs(recording, method, sample))]
     start = time.monotonic()
     outputs = htp.execute(program, inputs, method)[0]
     problems = {}
@@ -80,7 +81,8 @@ def _execute_as_given(recording: Recording, writer: Writer, method: str, sample:
     results: tuple[TensorRef | None, ...] = ()
     problems = {}
     try:
-        outputs = htp.execute(_program(recording, "htp"), [inputs], method)[0]
+        arguments = _arguments(recording, method, inputs)
+        outputs = htp.execute(_program(recording, "htp"), [arguments], method)[0]
         results = tuple(_stored(writer, o) for o in outputs)
     except QnndbgError as error:
         problems["inputs"] = error.fact
@@ -96,7 +98,7 @@ def _execute_tapped(recording: Recording, writer: Writer, method: str, sample: i
     program = _program(recording, tapped_name(method))
     if not program.exists():  # the build failed, which a note says
         return
-    inputs = _inputs(recording, method, sample)
+    inputs = _arguments(recording, method, _inputs(recording, method, sample))
     try:
         outputs, taps = htp.execute_tapped(program, inputs, *_room(recording, method), method)
     except NotDumpedError as error:
@@ -131,6 +133,15 @@ def _program(recording: Recording, name: str) -> Path:
 
 def _inputs(recording: Recording, method: str, sample: int) -> list[torch.Tensor]:
     return [tensor_from(recording, item.tensor) for item in recording.inputs(method, sample)]
+
+
+def _arguments(recording: Recording, method: str, tensors: list[torch.Tensor]) -> list[Any]:
+    """All that a method is called with, what is no tensor among it."""
+    known = next((m for m in recording.manifest.methods if m.name == method), None)
+    if known is None or not known.fixed:
+        return list(tensors)
+    given, fixed = iter(tensors), iter(known.fixed)
+    return [next(fixed if port is None else given) for port in known.inputs]
 
 
 def _stored(writer: Writer, output: Any) -> TensorRef | None:

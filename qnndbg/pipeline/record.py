@@ -14,7 +14,7 @@ import msgspec
 from msgspec.structs import replace
 
 from qnndbg.analyze.compare import compare
-from qnndbg.errors import QnndbgError, UsageError
+from qnndbg.errors import QnndbgError, RecordingError, UsageError
 from qnndbg.execute.sdk import Sdk, find_sdk
 from qnndbg.execute.worker import run_job
 from qnndbg.model.recording import Manifest
@@ -100,12 +100,21 @@ def record_script(request: Request, on_event: OnEvent) -> Outcome:
     except (QnndbgError, KeyboardInterrupt) as error:
         # Each lowering that had begun is kept; the error names the last one, where it happened.
         begun = [folder for folder in making.places() if partial(folder).exists()]
+        if not begun:
+            raise _vanished(making.folder) from error
         kept = [publish.keep(folder, making.step, error, log_of=making.folder) for folder in begun]
         raise kept[-1] from error
     done = tuple(_published(making, folder) for folder in making.folders)
     if not done:
         shutil.rmtree(partial(making.folder))
     return Outcome(recordings=done, exit_code=making.exit_code)
+
+
+def _vanished(folder: Path) -> RecordingError:
+    return RecordingError(
+        f"{partial(folder)} vanished while the recording was written to it",
+        "have nothing remove it, and record again",
+    )
 
 
 def _published(making: _Making, folder: Path) -> Recording:

@@ -18,7 +18,7 @@ from qnndbg.execute.effect import like
 from qnndbg.execute.encoding import dequantise
 from qnndbg.execute.local import Local, Taps, distance, evaluate_locally
 from qnndbg.execute.program import Place, Program, Trace
-from qnndbg.execute.reference import Meaning
+from qnndbg.execute.reference import Meaning, taken
 from qnndbg.model.graph import Graph, QuantParams, Ref, TensorRef
 from qnndbg.model.recording import QnnTensor, Run, RunnerName, Value, is_half
 from qnndbg.pipeline.attribute import attribute_backend, attribute_quantisation
@@ -85,8 +85,7 @@ class _References:
                 self.writer.attribution(found)
 
     def _takes_inputs(self, graph: Graph | None) -> bool:
-        placeholders = [node for node in graph.nodes if node.role == "input"] if graph is not None else []
-        return graph is not None and len(placeholders) == len(self.inputs)
+        return graph is not None and len(taken(graph, len(self.inputs))) == len(self.inputs)
 
     def _simple(self, runner: RunnerName, graph: Graph | None, meaning: Meaning = "quantised") -> None:
         """Run a graph that has no delegates, unless somebody ran it already."""

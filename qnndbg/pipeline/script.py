@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import atexit
 import runpy
 import sys
 import traceback
 from pathlib import Path
+from typing import TextIO
 
 from msgspec.structs import replace
 
@@ -14,13 +16,16 @@ from qnndbg.capture.lowering import Lowering
 from qnndbg.capture.recorder import Recorder
 from qnndbg.capture.session import Session
 from qnndbg.pipeline import publish
-from qnndbg.pipeline.descriptors import redirect
+from qnndbg.pipeline.descriptors import redirect, restored
 from qnndbg.pipeline.failures import not_delegated
 from qnndbg.pipeline.finish import finish
 from qnndbg.pipeline.jobs import Job, Lowered, Report
 from qnndbg.pipeline.known import note_known
 from qnndbg.recording.place import numbered, partial
 from qnndbg.recording.writer import Writer
+
+INTERRUPTED = 130
+"""What a shell says of a Python that a KeyboardInterrupt ended."""
 
 
 def lower_in_script(job: Job, report: Report, build: str) -> list[Lowered]:
@@ -45,8 +50,9 @@ def lower_in_script(job: Job, report: Report, build: str) -> list[Lowered]:
     session = Session(new_recorder, note_known)
     report({"step": "script"})
     with instrumented(session):
+        atexit.register(redirect, Path(job.log))  # runs last, and what native code says behind it is ours
         report({"exit": _run(job.target, job.arguments or ())})
-        redirect(Path(job.log))
+        atexit.register(restored, redirect(Path(job.log)))  # runs first: the script's handlers come behind it
         if any(lowering.edge_manager is not None for lowering in session.lowerings):
             report({"step": "tap"})
         return [
@@ -67,18 +73,28 @@ def _finished(session: Session, lowering: Lowering, place: Path, report: Report)
 def _run(script: str, arguments: tuple[str, ...]) -> int:
     """The exit code that the script would have had."""
     sys.argv[:] = [script, *arguments]
+    path = [*sys.path]
     sys.path.insert(0, str(Path(script).resolve().parent))
     try:
         runpy.run_path(script, run_name="__main__")
     except SystemExit as stop:
         if stop.code is None or isinstance(stop.code, int):
-            return stop.code or 0
+            return (stop.code or 0) & 0xFF  # all that a process can say
         sys.stderr.write(f"{stop.code}\n")  # as Python itself does with such a code
         return 1
-    except BaseException:  # noqa: BLE001 the script's own failure is its result, which is passed on
-        traceback.print_exc()
-        return 1
+    except BaseException as error:  # noqa: BLE001 the script's own failure is its result, which is passed on
+        traceback.print_exc(file=sys.stderr or sys.__stderr__)
+        return INTERRUPTED if isinstance(error, KeyboardInterrupt) else 1
     finally:
-        sys.stdout.flush()
-        sys.stderr.flush()
+        # What comes behind the script is ours, whatever it did to what it was given.
+        sys.path[:] = [*sys.path, *(entry for entry in path if entry not in sys.path)]
+        for name in ("stdout", "stderr"):
+            _flush(getattr(sys, name))
+            setattr(sys, name, getattr(sys, f"__{name}__"))
     return 0
+
+
+def _flush(stream: TextIO | None) -> None:
+    """Write out what the script left in a stream, which may be one of its own, closed or none at all."""
+    if stream is not None and not stream.closed:
+        stream.flush()

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from qnndbg.errors import RecordingError
-from qnndbg.execute.reference import Meaning, Walk, evaluate
+from qnndbg.execute.reference import Meaning, Walk, evaluate, taken
 from qnndbg.model.graph import Graph
 from qnndbg.model.recording import Stage
 from qnndbg.pipeline.stored import tensor_from
@@ -121,11 +121,11 @@ def _partitioned(recording: Recording, method: str) -> Graph:
 
 def _inputs(recording: Recording, graph: Graph, snapshot: Snapshot, sample: int) -> list[torch.Tensor]:
     inputs = recording.inputs(snapshot.method, sample)
-    taken = sum(node.role == "input" for node in graph.nodes if node.op == "placeholder")
-    if taken != len(inputs):
+    takes = len(taken(graph, len(inputs)))
+    if takes != len(inputs):
         where = f"sample {sample} of the method {snapshot.method}"
         raise RecordingError(
-            f"the snapshot {snapshot.digest} takes {taken} inputs, and {where} has {len(inputs)}",
+            f"the snapshot {snapshot.digest} takes {takes} inputs, and {where} has {len(inputs)}",
             "give the method that the graph belongs to",
         )
     return [tensor_from(recording, item.tensor) for item in inputs]

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from qnndbg.errors import RecordingError
 from qnndbg.model.graph import TensorRef
-from qnndbg.recording.schema import DIGEST, digest
+from qnndbg.recording.schema import DIGEST, check_regular, digest
 
 STORED_AS = {"bfloat16": "uint16", "float8_e4m3fn": "uint8", "float8_e5m2": "uint8"}
 """Dtypes that numpy lacks, and the one that holds their bits."""
@@ -57,6 +57,7 @@ class Blobs:
                 f"{ref.digest!r} is no tensor digest", "the recording is damaged; record again"
             )
         path = self.folder / f"{ref.digest}.npy"
+        check_regular(path)
         try:
             array = _mapped(path)
         except Exception as error:

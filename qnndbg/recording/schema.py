@@ -7,7 +7,7 @@ import hashlib
 import re
 import zlib
 from pathlib import Path
-from typing import TypeVar
+from typing import Annotated, TypeVar
 
 import msgspec
 from msgspec.structs import replace
@@ -64,7 +64,7 @@ def decode(data: bytes, kind: type[T], name: str) -> T:
 class _Front(msgspec.Struct):
     """The one field that every schema version has."""
 
-    schema: int
+    schema: Annotated[int, msgspec.Meta(ge=1)]
 
 
 def decode_manifest(data: bytes) -> Manifest:
@@ -135,12 +135,23 @@ def _numbered(arg: Arg, number: dict[str, str]) -> Arg:
     return arg
 
 
+def check_regular(path: Path) -> None:
+    """Refuse a pipe or a device in a file's place: reading it would never end.
+
+    Raises:
+        RecordingError: one of these is there.
+    """
+    if path.exists() and not (path.is_file() or path.is_dir()):  # a folder fails at once
+        raise RecordingError(f"{path.name} is no regular file", "the recording is damaged; record again")
+
+
 def read_gzip(path: Path) -> bytes:
     """Unpack a file of a recording.
 
     Raises:
         RecordingError: it is damaged, or unpacks to more than ``MAX_JSON_BYTES``.
     """
+    check_regular(path)
     try:
         with gzip.open(path) as file:
             data = file.read(MAX_JSON_BYTES + 1)

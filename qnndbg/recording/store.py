@@ -180,8 +180,9 @@ def read_part(path: Path) -> bytes:
     """The bytes of a file of a recording.
 
     Raises:
-        RecordingError: it cannot be read.
+        RecordingError: it cannot be read, or is no regular file.
     """
+    schema.check_regular(path)
     try:
         return path.read_bytes()
     except OSError as error:

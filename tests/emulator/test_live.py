@@ -185,3 +185,26 @@ def test_failed_recordings_can_be_shown(faults: Any, capsys: pytest.CaptureFixtu
         words = " ".join(printed.split())
         assert "the recording ends early" in words
         assert f"{fault['name']} failed: RuntimeError: seeded fault" in words
+
+
+def test_inputs_and_outputs_that_are_no_tensors(blocks: Any, folder: Path) -> None:
+    recording = open_recording(folder / "literals.qnndbg")
+    (method,) = recording.manifest.methods
+    assert method.fixed == (3, None, True, 0.5)
+    for sample, outcome in ((0, [[-7.0, -14.0, -28.0]]), (1, [[-10.0, -20.0, -40.0]])):
+        for runner in ("eager", "edge", "reference", "htp-tapped", "htp"):
+            run = recording.run(runner, sample=sample)
+            assert run is not None
+            tensor, literal = run.results
+            assert tensor is not None
+            np.testing.assert_array_equal(recording.tensor(tensor), outcome, err_msg=runner)
+            assert literal is None
+    comparison = recording.comparison()
+    assert comparison is not None
+    assert (comparison.verdict.kind, comparison.coverage.share) == ("clean", 1.0)
+    wanted = "float32 (1, 3), 3, None, float32 (1, 3), True, 0.5"
+    given = (wanted.replace("3, N", "4, N"), wanted.replace("(1, 3), 3", "(1, 2), 3"), "float32 (1, 3)")
+    assert blocks["literals"]["refused"] == [
+        [f"the further inputs of forward are {one}", f"make them what the example inputs are: {wanted}"]
+        for one in given
+    ]

@@ -18,7 +18,7 @@ from qnndbg.model.recording import Stage
 from qnndbg.recording.store import Recording, open_recording
 from tests.emulator.conftest import ROOT, SCRIPTS, Command
 
-LOWER, IDLE, FAULTY = (SCRIPTS / f"{name}.py" for name in ("lower", "idle", "faulty"))
+LOWER, IDLE, FAULTY, RUDE = (SCRIPTS / f"{name}.py" for name in ("lower", "idle", "faulty", "rude"))
 PROGRAM = "net.pte"
 CODE = 7
 
@@ -38,11 +38,17 @@ class Ran(NamedTuple):
         return re.findall("script: .*", getattr(self.done, stream))
 
 
-def run(folder: Path, *command: str, **env: str) -> Ran:
+def run(folder: Path, *command: str, stdin: str = "", **env: str) -> Ran:
     folder.mkdir()
     environ = {**os.environ, "PYTHONPATH": str(ROOT), **env}
     done = subprocess.run(
-        [sys.executable, *command], cwd=folder, env=environ, capture_output=True, text=True, check=False
+        [sys.executable, *command],
+        cwd=folder,
+        env=environ,
+        input=stdin,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     return Ran(done, folder)
 
@@ -135,7 +141,7 @@ def test_script_that_lowers_nothing_leaves_no_recording(tmp_path: Path) -> None:
     assert by_itself.said("stdout") == ["script: neighbour in here from scripts"]
     assert recorded.said("stdout") == ["script: neighbour in there from scripts"]
     assert recorded.said("stderr") == by_itself.said("stderr") == ["script: refused"]
-    assert "lowered nothing to QNN; there is nothing to record\nhint: " in recorded.done.stderr
+    assert recorded.done.stderr.endswith(" lowered nothing to QNN in its own process; nothing is recorded\n")
     assert "build again" not in recorded.done.stderr
     assert list(recorded.folder.iterdir()) == []
 
@@ -182,3 +188,16 @@ def test_script_that_is_killed_leaves_every_lowering_that_it_began(command: Comm
         assert recording.graph(lasts[-1].after).nodes
     assert (lasts[0].stage, lasts[1].stage) == ("executorch", "transform")
     assert lasts[1].name == "ExpandBroadcastTensorShape"  # the one before the one that killed
+
+
+def test_script_that_leaves_its_process_in_disorder_is_recorded_all_the_same(tmp_path: Path) -> None:
+    """What it left behind itself is told in the script."""
+    ran = run(tmp_path / "rude", "-m", "qnndbg", "record", str(RUDE), stdin="one\ntwo\n")
+    assert ran.done.returncode == 130, ran.done.stderr[-2000:]
+    assert ran.said("stdout") == ["script: got 'one\\ntwo\\n'", "script: child gave 0", "script: at exit"]
+    assert [path.name for path in ran.folder.iterdir()] == ["rude.qnndbg"]
+    recording = open_recording(ran.folder / "rude.qnndbg")
+    (graph,) = recording.qnn
+    assert (recording.manifest.complete, recording.manifest.failure) == (True, None)
+    assert {op.type for op in graph.ops} == {"Reshape", "ElementWiseMultiply"}  # and nothing of the child's
+    assert [event.stage for event in recording.passes].count("partition") == 1

@@ -10,8 +10,10 @@ from pathlib import Path
 import pytest
 
 import qnndbg
+from qnndbg.analyze.compare import compare
 from qnndbg.cli.main import main
-from tests.unit.lowerings import edited, encoding, lowering, plain
+from qnndbg.recording.writer import Writer
+from tests.unit.lowerings import Step, edited, encoding, lowering, plain
 
 
 @pytest.fixture
@@ -20,9 +22,16 @@ def places(tmp_path: Path) -> list[str]:
     other = edited(plain(), "relu", encoding=encoding(0.7))
     graphs = {"a": plain(), "b": other}
     return [
-        str(lowering(tmp_path / name, [("export", "", plain()), ("export", "P", graph)]).folder)
+        place(tmp_path / name, [("export", "", plain()), ("export", "P", graph), ("partition", "", graph)])
         for name, graph in graphs.items()
     ]
+
+
+def place(folder: Path, steps: list[Step]) -> str:
+    """Where a recording of these steps is that lacks nothing."""
+    made = lowering(folder, steps)
+    Writer(folder).comparison(compare(made))
+    return str(folder)
 
 
 def test_same(places: list[str], capsys: pytest.CaptureFixture[str]) -> None:
@@ -62,6 +71,32 @@ def test_recording_with_a_damaged_graph(places: list[str], capsys: pytest.Captur
         graph.write_bytes(b"no gzip")
     assert main(["diff", *places]) == 3
     assert "cannot be unpacked" in capsys.readouterr().err
+
+
+def test_damaged_recording_is_compared_as_far_as_it_goes(
+    places: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    events = Path(places[0], "passes.jsonl")
+    events.write_bytes(b"".join(events.read_bytes().splitlines(keepends=True)[:-1]))
+    assert main(["diff", *places]) == 3
+    out, err = capsys.readouterr()
+    assert out.startswith("✗ different")
+    assert err.startswith(f"qnndbg: error: {places[0]} is damaged: passes.jsonl ends too early\nhint: ")
+
+
+def test_names_in_a_recording_do_not_command_the_terminal(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    hostile = "wipe\x1b[2J\x07\x9b1A\u202eend"
+    graphs = {"a": plain(), "b": edited(plain(), "relu", encoding=encoding(0.7))}
+    places = [
+        place(tmp_path / name, [("export", "", plain()), ("partition", hostile, graph)])
+        for name, graph in graphs.items()
+    ]
+    assert main(["diff", *places, "--all"]) == 1
+    out, _ = capsys.readouterr()
+    assert "by wipe[2J1Aend\n" in out
+    assert not set(out) & set("\x1b\x07\x9b\u202e")
 
 
 def test_terminal_without_unicode(places: list[str], monkeypatch: pytest.MonkeyPatch) -> None:

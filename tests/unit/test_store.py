@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import os
 import shutil
 from pathlib import Path
 
@@ -249,6 +250,41 @@ def test_damaged_part_is_refused_by_name_and_spares_the_others(folder: Path, par
     assert len(recording.passes) == 5
     with pytest.raises(RecordingError, match=Path(part).name):
         everything(recording)
+
+
+@pytest.mark.parametrize("part", ["passes.jsonl", "runs/eager.json", "qnn/forward-2.json"])
+@pytest.mark.parametrize("kind", ["pipe", "device"])
+def test_what_would_never_end_is_not_read(folder: Path, part: str, kind: str) -> None:
+    place = folder / part
+    place.unlink()
+    if kind == "pipe":
+        os.mkfifo(place)
+    else:
+        place.symlink_to("/dev/zero")
+    with pytest.raises(RecordingError, match=f"{place.name} is no regular file"):
+        everything(open_recording(folder))
+
+
+def test_graph_and_tensor_that_would_never_end_are_not_read(folder: Path) -> None:
+    recording = open_recording(folder)
+    tensor = recording.runs["eager"].results[0]
+    assert tensor is not None
+    for kind in ("graphs", "tensors"):
+        for place in (folder / kind).iterdir():
+            place.unlink()
+            os.mkfifo(place)
+    with pytest.raises(RecordingError, match="is no regular file"):
+        recording.graph(recording.passes[0].after)
+    with pytest.raises(RecordingError, match="is no regular file"):
+        recording.tensor(tensor)
+
+
+@pytest.mark.parametrize("version", [0, -1])
+def test_schema_that_never_was_is_refused(folder: Path, version: int) -> None:
+    place = folder / "manifest.json"
+    place.write_text(place.read_text().replace(f'"schema": {MANIFEST.schema}', f'"schema": {version}'))
+    with pytest.raises(RecordingError, match=r"`int` >= 1 - at `\$\.schema`"):
+        open_recording(folder)
 
 
 def test_part_that_cannot_be_read_is_refused(folder: Path) -> None:

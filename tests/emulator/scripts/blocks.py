@@ -101,9 +101,33 @@ def taken(place: Path) -> dict[str, Any]:
     return {"refused": said(again)}
 
 
+class Mixed(nn.Module):
+    """Takes what is no tensor between two that are, and gives some of it back."""
+
+    def forward(
+        self, x: torch.Tensor, n: int, nothing: None, y: torch.Tensor, negated: bool, scale: float
+    ) -> tuple[torch.Tensor, int]:
+        return (-x if negated else x) * n - y * scale, n
+
+
+def literals(place: Path) -> dict[str, Any]:
+    """Inputs and outputs that are no tensors."""
+    x, y = torch.tensor([[1.0, 2.0, 4.0]]), torch.tensor([[8.0, 16.0, 32.0]])
+    with qnndbg.record(place) as rec:
+        to_edge_transform_and_lower_to_qnn(Mixed(), (x, 3, None, y, True, 0.5), specs())
+        refused = [
+            said(lambda: rec.run(x, 4, None, y, True, 0.5)),
+            said(lambda: rec.run(x[:, :2], 3, None, y, True, 0.5)),
+            said(lambda: rec.run(x)),
+        ]
+        rec.run(2 * x, 3, None, y, True, 0.5)
+    return {"refused": refused}
+
+
 def main(out: str) -> None:
     folder = Path(out).parent
-    seen = {block.__name__: block(folder / block.__name__) for block in (samples, interrupted, nothing)}
+    blocks = (samples, interrupted, nothing, literals)
+    seen = {block.__name__: block(folder / block.__name__) for block in blocks}
     seen["taken"] = taken(folder / "samples")
     Path(out).write_text(json.dumps(seen), encoding="utf-8")
 

@@ -26,7 +26,7 @@ def ladder_table(ladder: tuple[Rung, ...], width: int, *, everything: bool) -> T
         width: cells that the table may take.
         everything: show every output.
     """
-    outputs = _by_output(ladder)
+    outputs = by_output(ladder)
     shown = sorted(outputs, key=lambda key: quality(outputs[key][-1].against_eager))
     if not everything:
         shown = shown[:SHOWN_OUTPUTS]
@@ -38,7 +38,7 @@ def ladder_table(ladder: tuple[Rung, ...], width: int, *, everything: bool) -> T
     table.add_column()
     for key in (key for key in outputs if key in shown):
         if len(outputs) > 1:
-            table.add_row(Text(_title(key, ladder), "dim"))
+            table.add_row(Text(output_title(key, ladder), "dim"))
         _add_output(table, outputs[key], bar_width, everything=everything)
     if hidden := len(outputs) - len(shown):
         table.add_row(
@@ -47,14 +47,15 @@ def ladder_table(ladder: tuple[Rung, ...], width: int, *, everything: bool) -> T
     return table
 
 
-def _by_output(ladder: Iterable[Rung]) -> dict[tuple[str, int, int], list[Rung]]:
+def by_output(ladder: Iterable[Rung]) -> dict[tuple[str, int, int], list[Rung]]:
+    """The rungs of each method, sample and output."""
     outputs: dict[tuple[str, int, int], list[Rung]] = {}
     for rung in ladder:
         outputs.setdefault((rung.method, rung.sample, rung.output), []).append(rung)
     return outputs
 
 
-def _title(key: tuple[str, int, int], ladder: Iterable[Rung]) -> str:
+def output_title(key: tuple[str, int, int], ladder: Iterable[Rung]) -> str:
     """An output by its number, and by method and sample where there are several."""
     rungs = tuple(ladder)
     method, sample, output = key
@@ -65,7 +66,7 @@ def _title(key: tuple[str, int, int], ladder: Iterable[Rung]) -> str:
 
 def _add_output(table: Table, rungs: list[Rung], bar_width: int, *, everything: bool) -> None:
     before: Rung | None = None
-    for same in _folded(rungs, everything=everything):
+    for same in folded(rungs, everything=everything):
         rung = same[-1]
         error = rung.against_eager
         value = None if error is None or error.nonfinite or before is None else error.sqnr_db
@@ -73,12 +74,12 @@ def _add_output(table: Table, rungs: list[Rung], bar_width: int, *, everything: 
             Text(rung.name if len(same) == 1 else f"{same[0].name} … {rung.name}"),
             Text(units.decibels(error), "bold") if before else Text(),
             Text("" if value is None else units.bar(value, bar_width), "cyan"),
-            _change(before, rung),
+            change(before, rung),
         )
         before = rung
 
 
-def _folded(rungs: list[Rung], *, everything: bool) -> list[list[Rung]]:
+def folded(rungs: list[Rung], *, everything: bool) -> list[list[Rung]]:
     """Rungs that are bit-equal to the one before together; each alone if all are shown."""
     groups: list[list[Rung]] = []
     for rung in rungs:
@@ -93,7 +94,7 @@ def _is_equal(rung: Rung) -> bool:
     return rung.against_previous is not None and not rung.against_previous.mismatched and not rung.note
 
 
-def _change(before: Rung | None, rung: Rung) -> Text:
+def change(before: Rung | None, rung: Rung) -> Text:
     """What the rung did to the output: nothing, rounding, or a loss in dB; then its note."""
     if before is None:
         return Text("the module itself", "dim")

@@ -1,0 +1,108 @@
+"""The application: which page is on top, how one gets from one to another, and what works on all of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import ClassVar
+
+from textual.app import App
+from textual.binding import Binding, BindingType
+
+from qnndbg.errors import QnndbgError
+from qnndbg.recording.store import Recording
+from qnndbg.tui.keys import Help
+from qnndbg.tui.page import Page
+from qnndbg.tui.places import PageAt, Place
+from qnndbg.tui.state import Session
+
+MAIN = ("overview", "passes", "layers", "graph", "findings")
+
+
+class QnndbgApp(App[None]):
+    """The terminal UI over a recording.
+
+    Args:
+        recording: complete or not.
+        source: the folder that source files are looked for in.
+    """
+
+    TITLE = "qnndbg"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        *(Binding(str(i), f"main('{name}')", name.title()) for i, name in enumerate(MAIN, 1)),
+        Binding("question_mark", "help", "Help"),
+        Binding("ctrl+p,colon", "command_palette", "Commands", show=False),
+        Binding("T", "next_theme", "Next theme", show=False),
+        Binding("q", "quit", "Quit"),
+    ]
+    CSS = "Screen { layers: base; } Toast { max-width: 70; }"
+    ENABLE_COMMAND_PALETTE = True
+    ANIMATION_LEVEL = "none"
+
+    def __init__(self, recording: Recording, source: Path = Path()) -> None:
+        super().__init__()
+        self.session = Session(recording)
+        self.source = source
+
+    def on_mount(self) -> None:
+        """Begin with the answer."""
+        self.animation_level = "none"
+        self.go(PageAt("overview"))
+
+    # Going places --------------------------------------------------------------------------------
+
+    def go(self, place: Place) -> None:
+        """Open a place on top of where one is; a part of the recording that is damaged is said."""
+        from qnndbg.tui.open import page_for
+
+        try:
+            page = page_for(self.session, place, self.source)
+        except QnndbgError as error:
+            self.say(error.fact, bad=True)
+            return
+        if isinstance(place, PageAt):
+            self._root(page)
+        else:
+            self.push_screen(page)
+
+    def _root(self, page: Page) -> None:
+        """Make a page the only one, above the overview."""
+        while len(self.screen_stack) > 2:
+            self.pop_screen()
+        if len(self.screen_stack) == 1 or page.label != "Overview":
+            self.push_screen(page)
+
+    def back(self) -> None:
+        """To the page before; the overview is the last."""
+        if len(self.screen_stack) > 2:
+            self.pop_screen()
+
+    def action_main(self, name: str) -> None:
+        """Go to one of the main pages."""
+        self.go(PageAt(name))
+
+    def action_help(self) -> None:
+        """Show the keys."""
+        about = (type(self.screen).__doc__ or "").partition("\n")[0]
+        self.push_screen(Help(self.screen, about))
+
+    def action_next_theme(self) -> None:
+        """Use the next theme."""
+        names = sorted(self.available_themes)
+        self.theme = names[(names.index(self.theme) + 1) % len(names)]
+        self.say(f"theme {self.theme}")
+
+    # Telling and taking --------------------------------------------------------------------------
+
+    def say(self, text: str, *, bad: bool = False) -> None:
+        """Tell something that needs no answer."""
+        self.notify(text, severity="warning" if bad else "information", timeout=4, markup=False)
+
+    def copy(self, text: str, what: str) -> None:
+        """Copy to the clipboard of the terminal, which works over SSH where the terminal allows it."""
+        self.copy_to_clipboard(text)
+        self.say(f"copied {what}: {len(text)} characters")
+
+
+def run(recording: Recording, source: Path = Path()) -> None:
+    """Show a recording until the user leaves."""
+    QnndbgApp(recording, source).run()

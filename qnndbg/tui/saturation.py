@@ -1,0 +1,31 @@
+"""Counts, behind the table's back, which values the HTP holds at an end of their range."""
+
+from __future__ import annotations
+
+import time
+
+from textual.worker import get_current_worker
+
+from qnndbg.analyze.elements import saturated
+from qnndbg.tui.state import Session
+
+PAUSE_EVERY = 20
+PAUSE = 0.002
+"""Seconds in which keys are answered."""
+
+
+def fill_in(session: Session) -> None:
+    """Fill in what is not known yet; for a thread, which ends when the screen goes."""
+    worker = get_current_worker()
+    todo = [key for key, layer in session.layers.items() if key not in session.saturation and layer.encoding]
+    for number, key in enumerate(todo):
+        if worker.is_cancelled:
+            return
+        ref = session.sides(key).get("htp-tapped")
+        layer = session.layers[key]
+        known = ref is not None and layer.encoding is not None and not layer.reason
+        session.saturation[key] = (
+            saturated(session.recording.tensor(ref), layer.encoding) if known else None  # type: ignore[arg-type]
+        )
+        if number % PAUSE_EVERY == 0:
+            time.sleep(PAUSE)

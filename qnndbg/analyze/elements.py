@@ -13,7 +13,7 @@ import numpy as np
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
-from qnndbg.analyze.normalize import Array, dequantise, numbers, same_rank
+from qnndbg.analyze.normalize import Array, dequantise, numbers, same_rank, saturate
 from qnndbg.model.graph import QuantParams
 
 SLAB = 1 << 16
@@ -78,7 +78,8 @@ class Pair:
     target: Array
     encoding: QuantParams | None = None
     """What the target's integers mean."""
-    reference_encoding: QuantParams | None = None
+    half: bool = False
+    """The target holds half floats, whose dump may show what they cannot hold."""
 
     def blocks(self) -> Iterator[tuple[Index, Floats, Floats]]:
         """Slabs of both as real numbers in float64; nothing if they cannot be held against one another."""
@@ -87,11 +88,10 @@ class Pair:
             return
         encoding = self.encoding if target.shape == self.target.shape else _whole(self.encoding)
         for index in slabs(target.shape):
-            a = real(self.reference, self.reference_encoding, index)
-            b = real(target, encoding, index)
+            a, b = real(self.reference, None, index), real(target, encoding, index)
             if a is None or b is None:
                 return
-            yield index, a.astype(np.float64), b.astype(np.float64)
+            yield index, a.astype(np.float64), (saturate(b) if self.half else b).astype(np.float64)
 
 
 def _whole(encoding: QuantParams | None) -> QuantParams | None:

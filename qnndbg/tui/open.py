@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from qnndbg.tui.page import Page
-from qnndbg.tui.places import PageAt, Place
+from qnndbg.tui.places import LayerAt, PageAt, PassAt, Place
 from qnndbg.tui.state import Session
 
 
@@ -24,4 +24,16 @@ def page_for(session: Session, place: Place, source: Path) -> Page:
             from qnndbg.tui.layers import Layers
 
             return Layers(session, query)
+        case PageAt(name="passes"):
+            from qnndbg.tui.passes import Passes
+
+            return Passes(session)
+        case PassAt(position=position):
+            from qnndbg.tui.passes import Passes
+
+            return Passes(session, position)
+        case LayerAt():
+            from qnndbg.tui.layer import Layer
+
+            return Layer(session, place, source)
     raise NotImplementedError(place)

@@ -1,8 +1,9 @@
 """The language that filters layers: words that must all hold, as in ``op:conv local>4lsb module:enc*``.
 
 A word is a text that one of the layer's names contains, ``field:pattern``, or a comparison
-``field>number`` with ``<``, ``>``, ``<=``, ``>=`` or ``=``. A pattern with ``*`` or ``?`` must match the whole, any other one be
-contained; ``!`` in front of a word turns it round. Owns the grammar; refuses what it does not know, by name.
+``field>number`` with ``<``, ``>``, ``<=``, ``>=`` or ``=``. A pattern with ``*`` or ``?`` must match the
+whole, any other one be contained; ``!`` in front of a word turns it round.
+Owns the grammar; refuses what it does not know, by name.
 """
 
 from __future__ import annotations

@@ -7,20 +7,33 @@ from __future__ import annotations
 
 import functools
 from functools import cached_property
+from pathlib import Path
 from typing import Literal
 
 from qnndbg.analyze.verdict import empty_comparison, sources, victims
-from qnndbg.model.graph import TensorRef
-from qnndbg.model.recording import QnnGraph, RunnerName
+from qnndbg.model.graph import Graph, TensorRef
+from qnndbg.model.recording import Manifest, QnnGraph, RunnerName
 from qnndbg.model.result import Comparison, LayerResult
 from qnndbg.recording.store import Recording
 from qnndbg.report.layers import lsb_or_ulp
 from qnndbg.tui.places import GraphAt, LayerAt
 from qnndbg.tui.walk import Walk, walk_of_graph, walk_of_qnn
 
-KEPT_GRAPHS = 6
-"""Snapshots in memory at a time; one of 5,000 nodes takes about 20 MB."""
+KEPT_GRAPHS = 10
+"""Snapshots in memory at a time: the last one of each stage, and the two of a pass."""
 Sides = dict[RunnerName, TensorRef]
+
+
+class Keeping(Recording):
+    """A recording that keeps the graphs that were looked at last."""
+
+    def __init__(self, folder: Path, manifest: Manifest) -> None:
+        super().__init__(folder, manifest)
+        self._kept = functools.lru_cache(maxsize=KEPT_GRAPHS)(super().graph)
+
+    def graph(self, digest: str) -> Graph:
+        """A stored graph."""
+        return self._kept(digest)
 
 
 class Session:
@@ -31,12 +44,15 @@ class Session:
     """
 
     def __init__(self, recording: Recording) -> None:
-        self.recording = recording
+        self.recording = Keeping(recording.folder, recording.manifest)
         self.name = recording.folder.name
-        self.graph = functools.lru_cache(maxsize=KEPT_GRAPHS)(recording.graph)
+        self.graph = self.recording.graph
         self.walk = functools.lru_cache(maxsize=KEPT_GRAPHS)(self._walk)
         self.saturation: dict[LayerAt, float | None] = {}
         """Share of the HTP's values at an end of their range; filled in behind the table's back."""
+
+        self.node_counts: dict[str, int] = {}
+        """Nodes of a graph by its digest; filled in likewise."""
 
     @cached_property
     def answer(self) -> Comparison:

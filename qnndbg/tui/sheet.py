@@ -77,7 +77,7 @@ Build = Callable[[int], Content]
 """Makes the content for a width in cells."""
 
 
-class Sheet(ScrollView, can_focus=True):
+class Sheet(ScrollView, can_focus=True, inherit_bindings=False):
     """Lines with a cursor.
 
     Args:

@@ -141,6 +141,12 @@ class Session:
         at = self.located(at)
         return walk_of_graph(self.graph(at.digest)) if at.digest else Walk({}, {})
 
+    @property
+    def main_method(self) -> str:
+        """The method to begin with."""
+        methods = self.recording.methods
+        return "forward" if "forward" in methods or not methods else methods[0]
+
     def edge_graph(self, method: str = "forward") -> GraphAt | None:
         """The graph that to_backend gets."""
         wanted = ("transform", method, None)

@@ -7,6 +7,7 @@ from typing import ClassVar
 
 from textual.app import App
 from textual.binding import Binding, BindingType
+from textual.command import Provider
 
 from qnndbg.errors import QnndbgError
 from qnndbg.recording.store import Recording
@@ -14,6 +15,19 @@ from qnndbg.tui.keys import Help
 from qnndbg.tui.page import Page
 from qnndbg.tui.places import PageAt, Place
 from qnndbg.tui.state import Session
+
+
+def _commands() -> type[Provider]:
+    from qnndbg.tui.palette import Commands
+
+    return Commands
+
+
+def _places() -> type[Provider]:
+    from qnndbg.tui.palette import Places
+
+    return Places
+
 
 MAIN = ("overview", "passes", "layers", "graph", "findings")
 
@@ -35,8 +49,7 @@ class QnndbgApp(App[None]):
         Binding("q", "quit", "Quit"),
     ]
     CSS = "Screen { layers: base; } Toast { max-width: 70; }"
-    ENABLE_COMMAND_PALETTE = True
-    ANIMATION_LEVEL = "none"
+    COMMANDS = App.COMMANDS | {_commands, _places}
 
     def __init__(self, recording: Recording, source: Path = Path()) -> None:
         super().__init__()

@@ -16,6 +16,8 @@ from qnndbg.tui.twins import layer_of
 from qnndbg.tui.walk import Stop, Walk, encoding_text
 from qnndbg.tui.words import cut
 
+NARROW = 100
+"""Below, a neighbour shows its errors or its shape."""
 SHOWN = 12
 """Neighbours on one side; a constant may have hundreds of readers."""
 
@@ -93,14 +95,15 @@ def _side(
 
 def _branch(session: Session, at: GraphAt, stop: Stop, branch: str, width: int, way: str) -> Line:
     sign, words = signed(session, at, stop)
-    room = max(width - 62, 24)
+    narrow = width < NARROW
+    room = max(width - (54 if narrow else 68), 24)
     indent = len(branch) - 2
     text = Text.assemble(
         (f"{sign[0]} ", sign[1]),
         (f"{branch} ", "faint"),
         f"{units.clip_tensor(stop.name, room - indent):<{room - indent}} ",
         f"{units.clip_right(short_op(stop.op), 14):<14} ",
-        (f"{stop.value:<18} ", "faint"),
+        ("" if narrow and words else f"{stop.value:<18} ", "faint"),
         (words, sign[1]),
     )
     return Line(cut(text, width), NodeAt(stop.name, at), (way, indent, stop))

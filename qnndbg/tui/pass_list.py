@@ -72,7 +72,7 @@ def lines_of(session: Session, unfolded: set[object], width: int) -> Iterator[Li
         count = f"{len(runs)} pass{'' if len(runs) == 1 else 'es'}"
         text = Text.assemble(
             (f"{sign} {name:<22}", "title"),
-            (f" {count:>10}", ""),
+            (f" {count:>12}", ""),
             (f"  {changed} changed it" if changed else "", "changed"),
             (f"  {_seconds(seconds)}" if runs else "", "faint"),
         )
@@ -84,7 +84,7 @@ def lines_of(session: Session, unfolded: set[object], width: int) -> Iterator[Li
 
 def pass_text(session: Session, position: int, event: PassEvent, width: int) -> Text:
     """One pass: number, name, nodes, numbers, time."""
-    room = max(min(width - 50, 44), 18)
+    room = max(min(width - 76, 44), 28)
     moved = blamed(session).get(event.index)
     sign, style = (
         (units.BROKEN, "bad") if event.error else (units.MADE_HERE, "made") if moved
@@ -92,7 +92,7 @@ def pass_text(session: Session, position: int, event: PassEvent, width: int) -> 
     )  # fmt: skip
     what = (
         f"failed: {event.error}" if event.error
-        else f"changed the numbers, {moved}" if moved
+        else f"≠ numbers: {moved}" if moved
         else "" if event.changed
         else "says it changed it" if event.claimed_modified
         else ""
@@ -101,7 +101,7 @@ def pass_text(session: Session, position: int, event: PassEvent, width: int) -> 
         (f"  {sign} ", style),
         (f"{position:>4} ", "faint"),
         (f"{units.clip_right(event.name, room):<{room}}", "" if event.changed or event.error else "faint"),
-        (f" {_nodes(session, event):>18}", "" if event.changed else "faint"),
+        (f" {_nodes(session, event):>12}", "" if event.changed else "faint"),
         (f" {_seconds(event.seconds):>8}  ", "faint"),
         (what, style if sign != "~" else ""),
     )
@@ -115,10 +115,8 @@ def _nodes(session: Session, event: PassEvent) -> str:
         return ""
     before = session.node_counts.get(event.before)
     if not event.changed or before is None:
-        return f"{after} nodes"
-    if before == after:
-        return f"{after} nodes, ±0"
-    return f"{after} nodes, {after - before:+d}".replace("-", "−")
+        return str(after)
+    return f"{after} ({'±0' if before == after else format(after - before, '+d')})".replace("-", "−")
 
 
 def _seconds(seconds: float) -> str:

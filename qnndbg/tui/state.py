@@ -115,14 +115,20 @@ class Session:
 
     @cached_property
     def graphs(self) -> tuple[GraphAt, ...]:
-        """The last graph of each stage, then those of QNN; of every method and partition."""
-        found = {
+        """The last graph of each stage, and behind that of each partition what it became in QNN."""
+        found: dict[tuple[str, str, int | None], str] = {
             (event.stage, event.method, event.partition): event.after
             for event in self.recording.passes
             if event.after
         }
-        places = [GraphAt(*key, digest=digest) for key, digest in found.items()]
-        return (*places, *(GraphAt("qnn", g.method, g.partition) for g in self.recording.qnn))
+        # The graph that QNN tensors point to is the same snapshot with their names on its nodes.
+        found |= {("preprocess", g.method, g.partition): g.graph for g in self.recording.qnn}
+        places: list[GraphAt] = []
+        for (stage, method, partition), digest in found.items():
+            places.append(GraphAt(stage, method, partition, digest))
+            if stage == "preprocess" and self.qnn(method, partition) is not None:
+                places.append(GraphAt("qnn", method, partition))
+        return tuple(places)
 
     def located(self, at: GraphAt) -> GraphAt:
         """The place with the digest of its graph filled in."""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import ClassVar
 
 from textual.app import App
 from textual.binding import Binding, BindingType
 from textual.command import Provider
+from textual.events import Event, Key, MouseEvent
 
 from qnndbg.errors import QnndbgError
 from qnndbg.recording.store import Recording
@@ -60,6 +62,12 @@ class QnndbgApp(App[None]):
         """Begin with the answer."""
         self.animation_level = "none"
         self.go(PageAt("overview"))
+
+    async def on_event(self, event: Event) -> None:
+        """Note when a key is pressed, so that work behind the screen can wait."""
+        if isinstance(event, (Key, MouseEvent)):
+            self.session.touched = time.monotonic()
+        await super().on_event(event)
 
     # Going places --------------------------------------------------------------------------------
 

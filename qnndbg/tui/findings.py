@@ -30,7 +30,6 @@ class Findings(Page):
 
     def on_mount(self) -> None:
         """Stand on the finding that was asked for."""
-        super().on_mount()
         self.call_after_refresh(self._stand)
 
     def _stand(self) -> None:

@@ -164,7 +164,6 @@ class NodePage(_OverGraphs):
 
     def on_mount(self) -> None:
         """Stand on the node itself."""
-        super().on_mount()
         self.call_after_refresh(self._stand)
 
     def _stand(self) -> None:
@@ -218,9 +217,9 @@ class NodePage(_OverGraphs):
             self.walk_graph = self.session.walk(self.at)
             self._stand()
 
-    def on_sheet_opened(self, event: Sheet.Opened) -> None:
+    def opened(self, _sheet: Sheet, line: Line) -> None:
         """Walk to a neighbour; the node itself opens as a layer."""
-        place = event.line.place
+        place = line.place
         if isinstance(place, NodeAt):
             self._step(place.name)
         elif place is not None:

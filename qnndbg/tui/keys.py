@@ -67,7 +67,7 @@ class KeyLine(Static):
                 continue
             line.append_text(item)
         last.stylize(Style.from_meta({"@click": "app.help"}))
-        self.update(line.append_text(last))
+        self.update(line.append_text(last), layout=False)
 
 
 class Help(ModalScreen[None]):

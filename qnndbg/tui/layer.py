@@ -73,7 +73,6 @@ class Layer(Page):
 
     def on_mount(self) -> None:
         """Look for the rest."""
-        super().on_mount()
         self._look()
 
     def _look(self) -> None:

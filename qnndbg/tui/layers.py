@@ -126,6 +126,7 @@ class Layers(Page):
         self.fit: list[tuple[Column, int]] = []
         self.problem = ""
         self.rows: list[Row] = []
+        self.shown = 0
         self._before = self.query_text
         self._widths: dict[str, int] = {}
 
@@ -135,7 +136,6 @@ class Layers(Page):
 
     def on_mount(self) -> None:
         """Begin to count what is saturated; the column fills while one reads."""
-        super().on_mount()
         self.run_worker(lambda: fill_in(self.session), thread=True, exclusive=True, name="saturation")
         self.set_interval(0.5, self._fill)
 
@@ -147,6 +147,7 @@ class Layers(Page):
 
     def _table(self, width: int) -> Content:
         self.rows = self._rows()
+        self.shown = sum(not isinstance(row, str) for row in self.rows)
         if not self._widths:
             rows = self.session.answer.layers
             self._widths = {c.name: max([len(c.cell(r)) for r in rows] or [0]) for c in self.columns}
@@ -182,24 +183,24 @@ class Layers(Page):
         """Show the rows that are to be shown now; the cursor stays on its layer if that is among them."""
         sheet = self.query_one("#layers", Sheet)
         at = sheet.line.place if sheet.line is not None and keep else None
-        sheet.rebuild()
-        places = [key_of(row) if not isinstance(row, str) else None for row in self.rows]
-        sheet.rebuild(places.index(at) if at in places and at is not None else 0)
+        sheet.rebuild(0)
+        if isinstance(at, LayerAt):
+            self.select(at)
 
     def select(self, key: LayerAt) -> None:
         """Put the cursor on a layer."""
         for i, row in enumerate(self.rows):
             if not isinstance(row, str) and key_of(row) == key:
                 self.query_one("#layers", Sheet).cursor = i
+                return
 
     def status(self) -> Text:
         """What is shown, and by which order."""
         if self.problem:
             return Text(f" {units.BROKEN} {self.problem}", "bad")
-        shown = sum(not isinstance(row, str) for row in self.rows)
         order = f"sorted by {self.columns[self.by].name} {'↓' if self.falling else '↑'}"
         filtered = f"filter: {self.query_text or 'none'}"
-        text = f" {shown} of {len(self.session.answer.layers)} shown · {order} · {filtered}"
+        text = f" {self.shown} of {len(self.session.answer.layers)} shown · {order} · {filtered}"
         legend = f"   {units.MADE_HERE} made here  {units.INHERITED} inherited"
         room = self.size.width - len(text)
         return Text.assemble(text, (legend if room > len(legend) else "", "faint"))

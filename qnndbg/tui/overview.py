@@ -50,7 +50,6 @@ class Overview(Page):
 
     def on_resize(self, event: Resize) -> None:
         """Use two columns where there is room for them."""
-        super().on_resize(event)
         self.right.set_class(event.size.width < WIDE, "hidden")
 
     def _left(self, width: int) -> Content:

@@ -122,11 +122,15 @@ class Page(Screen[None]):
         if room > 1:
             left.append(" " * room)
             left.append(right, "dim")
-        self.query_one(Where).update(left)
+        self.query_one(Where).update(left, layout=False)
 
     def show_status(self) -> None:
         """Fill in the line below the body."""
-        self.query_one("#status", Static).update(styled(self, self.status()))
+        self.tell(self.status())
+
+    def tell(self, text: Text) -> None:
+        """Write the line below the body."""
+        self.query_one("#status", Static).update(styled(self, text), layout=False)
 
     @property
     def sheet(self) -> Sheet:
@@ -137,11 +141,19 @@ class Page(Screen[None]):
         """Keep the status up to date."""
         if event.sheet.is_attached:
             self.show_status()
+            self.moved(event.sheet)
+
+    def moved(self, sheet: Sheet) -> None:
+        """React to the cursor. A hook, since Textual calls the handlers of all base classes too."""
 
     def on_sheet_opened(self, event: Sheet.Opened) -> None:
+        """Open the line."""
+        self.opened(event.sheet, event.line)
+
+    def opened(self, _sheet: Sheet, line: Line) -> None:
         """Go where the line leads."""
-        if event.line.place is not None:
-            self.shell.go(event.line.place)
+        if line.place is not None:
+            self.shell.go(line.place)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """There is nothing before the first page."""
@@ -188,7 +200,7 @@ class Page(Screen[None]):
         if prompt == "search":
             sheet, start = self._from
             if text and not sheet.find(text, start=start):
-                self.query_one("#status", Static).update(styled(self, Text(f" no line has {text!r}", "warn")))
+                self.tell(Text(f" no line has {text!r}", "warn"))
             elif not text:
                 sheet.needle = ""
                 sheet.cursor = start

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from typing import ClassVar
 
@@ -65,7 +64,6 @@ class Passes(Page):
 
     def on_mount(self) -> None:
         """Begin to count nodes; the column fills while one reads."""
-        super().on_mount()
         self.run_worker(self._count, thread=True, exclusive=True, name="nodes")
         if self.position is not None:
             self.call_after_refresh(self.select, self.position)
@@ -73,15 +71,15 @@ class Passes(Page):
     def _count(self) -> None:
         worker, session = get_current_worker(), self.session
         for event in session.recording.passes:
+            self.session.wait_for_rest()
+            if worker.is_cancelled:
+                return
             for digest in (event.before, event.after):
-                if worker.is_cancelled:
-                    return
                 if digest and digest not in session.node_counts:
                     try:
                         session.node_counts[digest] = session.recording.node_count(digest)
                     except QnndbgError:  # said when the pass is looked at
                         continue
-                    time.sleep(0.002)
         self.app.call_from_thread(self.query_one("#passes", Sheet).refresh)
 
     def _passes(self, width: int) -> Content:
@@ -100,10 +98,9 @@ class Passes(Page):
                     self.unfolded.add(group.key)
             sheet.rebuild()
 
-    def on_sheet_moved(self, event: Sheet.Moved) -> None:
+    def moved(self, sheet: Sheet) -> None:
         """Show another pass once the cursor rests on it."""
-        super().on_sheet_moved(event)
-        if event.sheet.id != "passes":
+        if sheet.id != "passes":
             return
         if self._timer is not None:
             self._timer.stop()
@@ -174,14 +171,14 @@ class Passes(Page):
             text = " no passes were recorded"
         return Text.assemble(text, (f" · {failed} failed" if failed else "", "bad"))
 
-    def on_sheet_opened(self, event: Sheet.Opened) -> None:
+    def opened(self, sheet: Sheet, line: Line) -> None:
         """A stage folds, a pass shows its graphs, a node is opened."""
-        data = event.line.data
-        if event.sheet.id == "diff":
-            super().on_sheet_opened(event)
+        data = line.data
+        if sheet.id == "diff":
+            super().opened(sheet, line)
         elif isinstance(data, pass_list.Group):
             self.unfolded ^= {data.key}
-            event.sheet.rebuild()
+            sheet.rebuild()
         else:
             self._load()
             self.query_one("#diff", Sheet).focus()

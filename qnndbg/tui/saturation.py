@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-import time
-
 from textual.worker import get_current_worker
 
 from qnndbg.analyze.elements import saturated
 from qnndbg.tui.state import Session
-
-PAUSE_EVERY = 20
-PAUSE = 0.002
-"""Seconds in which keys are answered."""
 
 
 def fill_in(session: Session) -> None:
     """Fill in what is not known yet; for a thread, which ends when the screen goes."""
     worker = get_current_worker()
     todo = [key for key, layer in session.layers.items() if key not in session.saturation and layer.encoding]
-    for number, key in enumerate(todo):
+    for key in todo:
+        session.wait_for_rest()
         if worker.is_cancelled:
             return
         ref = session.sides(key).get("htp-tapped")
@@ -27,5 +22,3 @@ def fill_in(session: Session) -> None:
         session.saturation[key] = (
             saturated(session.recording.tensor(ref), layer.encoding) if known else None  # type: ignore[arg-type]
         )
-        if number % PAUSE_EVERY == 0:
-            time.sleep(PAUSE)

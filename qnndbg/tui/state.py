@@ -6,6 +6,7 @@ Owns every cache of the terminal UI. Tensors are never kept: each look at one ma
 from __future__ import annotations
 
 import functools
+import time
 from functools import cached_property
 from pathlib import Path
 from typing import Literal
@@ -21,6 +22,8 @@ from qnndbg.tui.walk import Walk, walk_of_graph, walk_of_qnn
 
 KEPT_GRAPHS = 10
 """Snapshots in memory at a time: the last one of each stage, and the two of a pass."""
+REST = 0.2
+"""Seconds without a key after which there is time for work behind the screen."""
 Sides = dict[RunnerName, TensorRef]
 
 
@@ -51,8 +54,16 @@ class Session:
         self.saturation: dict[LayerAt, float | None] = {}
         """Share of the HTP's values at an end of their range; filled in behind the table's back."""
 
+        self.touched = 0.0
+        """When a key was pressed last."""
         self.node_counts: dict[str, int] = {}
         """Nodes of a graph by its digest; filled in likewise."""
+
+    def wait_for_rest(self) -> None:
+        """Let keys go first: for threads, which call it before each small piece of work."""
+        while time.monotonic() - self.touched < REST:
+            time.sleep(REST / 4)
+        time.sleep(0.0005)
 
     @cached_property
     def answer(self) -> Comparison:

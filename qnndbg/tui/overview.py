@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from typing import ClassVar
 
 from rich.text import Text
-from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
 from textual.containers import Horizontal
 from textual.events import Resize
 from textual.widget import Widget
@@ -34,6 +35,7 @@ class Overview(Page):
     """The answer of a recording on one screen."""
 
     label = "Overview"
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("tab,left,right", "other", "Other side")]
     DEFAULT_CSS = (
         "Overview Sheet.hidden { display: none; } Overview #right { border-left: solid $primary 40%; }"
     )
@@ -44,13 +46,23 @@ class Overview(Page):
         self.right = Sheet(self._right, id="right")
         return (Horizontal(self.left, self.right),)
 
-    def compose(self) -> ComposeResult:
-        """Lay it out."""
-        yield from super().compose()
-
     def on_resize(self, event: Resize) -> None:
         """Use two columns where there is room for them."""
         self.right.set_class(event.size.width < WIDE, "hidden")
+
+    def status(self) -> Text:
+        """How to go on."""
+        return Text(" Enter goes to what a line is about", "faint")
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """There is another side where there are two columns."""
+        if action == "other":
+            return self.size.width >= WIDE
+        return super().check_action(action, parameters)
+
+    def action_other(self) -> None:
+        """Move between the columns."""
+        (self.right if self.left.has_focus else self.left).focus()
 
     def _left(self, width: int) -> Content:
         lines = [*self._verdict(width), *self._ladder(width), *self._budget(width)]
@@ -194,21 +206,24 @@ class Overview(Page):
                 for s in found
                 if (s.method, s.sample, s.output) == (first.method, first.sample, first.output)
             ]
+            if step != next(iter(groups)):
+                yield blank()
             yield title("Sources", f"what makes the error of the {step}")
-            for source in worst[:SHOWN_SOURCES]:
-                excess = "" if source.excess is None else f"×{units.times(source.excess)}"
+            shown = worst[:SHOWN_SOURCES]
+            room = min(max(len(culprit_name(source)) for source in shown), 20)
+            for source in shown:
                 where = ", ".join(part for part in (source.module, source.source) if part)
                 text = Text.assemble(
                     (f"{units.MADE_HERE} ", "made"),
                     (f"{units.effect(source.share):>8}  ", "strong"),
-                    f"{units.clip_right(culprit_name(source), 18):<18} {excess:>6}  ",
+                    f"{units.clip_right(culprit_name(source), room):<{room}}  ",
                     (source.detail, "faint"),
                     (f"  {where}" if where else "", "faint"),
                 )
                 text.truncate(width, overflow="ellipsis")
                 yield Line(text, self._place_of(source), source)
             if len(worst) > SHOWN_SOURCES:
-                more = f"  {len(worst) - SHOWN_SOURCES} more sources"
+                more = f"  and {len(worst) - SHOWN_SOURCES} more"
                 yield Line(Text(more, "faint"), PageAt("layers"))
 
     def _findings(self, width: int) -> Iterator[Line]:

@@ -55,7 +55,7 @@ def lines_of(
 
 
 def _hidden(count: int) -> Line:
-    return Line(Text(f"  ⋮ {count} unchanged", "faint"), stop=False)
+    return Line(Text(f"  … {count} unchanged", "faint"), stop=False)
 
 
 def _row(row: Row, half: int) -> Iterator[Text]:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
 from rich.segment import Segment
+from rich.style import Style
 from rich.text import Text
 from textual import events
 from textual.binding import Binding, BindingType
@@ -26,6 +27,8 @@ from qnndbg.tui.styles import styles_of
 
 CONTROL = dict.fromkeys((*range(32), *range(127, 160)), "\N{REPLACEMENT CHARACTER}")
 """A recording may come from a stranger, whose names must not reach the terminal as escape sequences."""
+
+REVERSE = Style(reverse=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +133,8 @@ class Sheet(ScrollView, can_focus=True, inherit_bindings=False):
         self.needle = ""
         self._built = -1
         self._fresh = True
+        self._heading: Text | None = None
+        self._base = Style()
 
     def on_mount(self) -> None:
         """Follow the theme."""
@@ -147,6 +152,7 @@ class Sheet(ScrollView, can_focus=True, inherit_bindings=False):
             return
         self._built = width
         self.content = self.build(width)
+        self._heading = self.content.heading()
         self.virtual_size = Size(width, len(self.content) + self._head)
         first = cursor is None and self._fresh
         self._fresh = False
@@ -162,22 +168,26 @@ class Sheet(ScrollView, can_focus=True, inherit_bindings=False):
 
     @property
     def _head(self) -> int:
-        return 0 if self.content.heading() is None else 1
+        return 0 if self._heading is None else 1
 
     @property
     def line(self) -> Line | None:
         """The one under the cursor."""
         return self.content.line(self.cursor) if self.cursor < len(self.content) else None
 
+    def render_lines(self, crop: Region) -> list[Strip]:
+        """Draw what is visible; the widget's own style is slow to find, and the same for all lines."""
+        self._base = self.rich_style
+        return super().render_lines(crop)
+
     def render_line(self, y: int) -> Strip:
         """Draw one line of the screen."""
         width = self.size.width
-        heading = self.content.heading()
-        if heading is not None and y == 0:
-            return self._strip(heading, width, "heading")
+        if self._heading is not None and y == 0:
+            return self._strip(self._heading, width, "heading")
         index = y - self._head + self.scroll_offset.y
         if not 0 <= index < len(self.content):
-            return Strip.blank(width, self.rich_style)
+            return Strip.blank(width, self._base)
         text = self.content.line(index).text
         if self.needle:
             text = text.copy()
@@ -187,13 +197,15 @@ class Sheet(ScrollView, can_focus=True, inherit_bindings=False):
 
     def _strip(self, text: Text, width: int, over: str) -> Strip:
         styles = styles_of(self.app)
-        base = self.rich_style
+        top = styles.get(over) if over else Style()
+        base = self._base + styles.console.get_style(text.style)
+        plain = self.app.no_color and over == "cursor"  # one block, not patches of greys
         drawn = []
         for segment in text.render(styles.console):
-            style = base if segment.style is None else base + segment.style
-            drawn.append(Segment(segment.text.translate(CONTROL), style))
-        strip = Strip(drawn).adjust_cell_length(width, base)
-        return strip.apply_style(styles.get(over)) if over else strip
+            style = base if segment.style is None or plain else base + segment.style
+            drawn.append(Segment(segment.text.translate(CONTROL), style + top))
+        strip = Strip(drawn).adjust_cell_length(width, base + top)
+        return strip.apply_style(REVERSE) if plain else strip
 
     def validate_cursor(self, cursor: int) -> int:
         """Keep it inside."""
@@ -298,8 +310,7 @@ class Sheet(ScrollView, can_focus=True, inherit_bindings=False):
 
     def plain(self) -> str:
         """All lines as text."""
-        heading = self.content.heading()
-        lines = [] if heading is None else [heading.plain.rstrip()]
+        lines = [] if self._heading is None else [self._heading.plain.rstrip()]
         lines += [self.content.line(i).text.plain.rstrip() for i in range(len(self.content))]
         return "\n".join(lines)
 

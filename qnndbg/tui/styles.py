@@ -25,8 +25,8 @@ TEMPLATES = {
     "changed": "{warning}",
     "heading": "bold {primary}",
     "found": "reverse",
-    "cursor": "bold reverse",
-    "cursor.away": "underline",
+    "cursor": "bold on {cursor}",
+    "cursor.away": "on {away}",
     "strong": "bold",
 }
 
@@ -62,5 +62,11 @@ def styles_of(app: App[Any]) -> Styles:
 @lru_cache(maxsize=8)
 def _of_theme(ground: str, ink: str, inks: tuple[tuple[str, str, str], ...]) -> Styles:
     found = {name: text if text.startswith("#") else plain for name, plain, text in inks}
-    faint = Color.parse(ground).blend(Color.parse(ink), 0.58).hex6
-    return Styles({"faint": faint, **{name: Color.parse(value).hex6 for name, value in found.items()}})
+    back = Color.parse(ground)
+    first = Color.parse(found["primary"])
+    mixed = {
+        "faint": back.blend(Color.parse(ink), 0.58).hex6,
+        "cursor": back.blend(first, 0.4).hex6,
+        "away": back.blend(first, 0.18).hex6,
+    }
+    return Styles({**mixed, **{name: Color.parse(value).hex6 for name, value in found.items()}})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import time
 from pathlib import Path
 from typing import ClassVar
@@ -103,7 +104,7 @@ class QnndbgApp(App[None]):
 
     def action_help(self) -> None:
         """Show the keys."""
-        about = (type(self.screen).__doc__ or "").partition("\n")[0]
+        about = inspect.cleandoc(type(self.screen).__doc__ or "")
         self.push_screen(Help(self.screen, about))
 
     def action_next_theme(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import ClassVar
 
@@ -26,12 +27,21 @@ def key_name(key: str) -> str:
     return GLYPHS.get(key, key.replace("ctrl+", "^").replace("shift+", "⇧"))
 
 
-def shown(screen: Screen[object]) -> Iterator[tuple[list[str], Binding]]:
-    """The bindings that work now, each with all of its keys; those of the screen itself first."""
+TEXTUALS = frozenset({"app.focus_next", "app.focus_previous", "screen.copy_text", "app.help_quit"})
+"""Actions that Textual binds on every screen, and that say nothing here."""
+
+
+def shown(screen: Screen[object], *, screen_first: bool = False) -> Iterator[tuple[list[str], Binding]]:
+    """The bindings that work now, each with all of its keys.
+
+    Args:
+        screen: whose bindings.
+        screen_first: those of the screen come before those of the widget that has the focus.
+    """
     found: dict[tuple[str, str], tuple[list[str], Binding, int]] = {}
-    ranks = {screen: 1, screen.app: 2}
+    ranks = {screen: -1 if screen_first else 1, screen.app: 2}
     for key, (node, binding, enabled, _tip) in screen.active_bindings.items():
-        if not enabled or binding.system or not binding.description:
+        if not enabled or binding.system or not binding.description or binding.action in TEXTUALS:
             continue
         entry = (binding.action, binding.description)
         found.setdefault(entry, ([], binding, ranks.get(node, 0)))[0].append(key)
@@ -86,8 +96,8 @@ class Help(ModalScreen[None]):
 
     def __init__(self, of: Screen[object], about: str) -> None:
         super().__init__()
-        self.rows = [(keys, binding.description) for keys, binding in shown(of)]
-        self.about = about
+        self.rows = [(keys, binding.description) for keys, binding in shown(of, screen_first=True)]
+        self.about = re.sub(r"(?<!\n)\n(?!\n)", " ", about)  # paragraphs, not lines of the source
 
     def compose(self) -> ComposeResult:
         """Lay it out."""

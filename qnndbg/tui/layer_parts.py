@@ -27,16 +27,20 @@ from qnndbg.tui.words import cut
 def facts(layer: LayerResult, folder: Path, width: int) -> Iterator[Line]:
     """What it is and where in the user's code it comes from."""
     qnn = f" → QNN {layer.qnn_op}" if layer.qnn_op else ""
+    place = NodeAt(layer.tensor, GraphAt("qnn", layer.method, layer.partition))
     text = Text.assemble(
         (f"{layer.op}{qnn}", "title"), f"  {units.dtype(layer.dtype)} {shape_text(layer.shape)}"
     )
-    where = " · ".join(
-        part
-        for part in (layer.module, layer.source, layer.created_by and f"made by {layer.created_by}")
-        if part
-    )
-    text.append(f"  {where}", "faint")
-    yield Line(cut(text, width), data=layer)
+    made = layer.created_by and f"made by {layer.created_by}"
+    where = " · ".join(part for part in (layer.module, layer.source, made) if part)
+    if text.cell_len + len(where) + 2 > width:
+        yield Line(cut(text, width), place, layer)
+        text = Text()
+    if where:
+        text.append(f"  {where}", "faint")
+        yield Line(cut(text, width), place, layer)
+    elif text:
+        yield Line(cut(text, width), place, layer)
     if layer.reason:
         yield Line(Text(f"{units.BROKEN} not compared: {layer.reason}", "warn"), data=layer)
     at = layer.source.rpartition(":")[2]

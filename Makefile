@@ -70,10 +70,11 @@ lint: $(STAMP) ## Check style, types and layering
 	$(BIN)/lint-imports
 
 .PHONY: bench
-bench: $(STAMP) ## Time a recording and the start of the viewer
+bench: $(STAMP) ## Time a recording, the start of the viewer and a large difference
 	@mkdir -p .demo
 	time $(BIN)/qnndbg record example:digits --precision 8a8w -o .demo/bench.qnndbg --force --quiet
 	time $(BIN)/qnndbg show .demo/bench.qnndbg --format json >/dev/null
+	$(BIN)/python -m benchmarks.diff_cost
 
 .PHONY: clean
 clean: ## Remove what the other targets made, except .venv

@@ -15,17 +15,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from qnndbg.analyze.diff.recordings import diff
     from qnndbg.model.target import Evaluation, Target
     from qnndbg.pipeline.live import record
     from qnndbg.recording.store import open_recording
 
-__all__ = ["Evaluation", "Target", "__version__", "open_recording", "record"]
+__all__ = ["Evaluation", "Target", "__version__", "diff", "open_recording", "record"]
 
 __version__ = "0.1.0"
 
 _PUBLIC = {
     "Evaluation": "qnndbg.model.target",
     "Target": "qnndbg.model.target",
+    "diff": "qnndbg.analyze.diff.recordings",
     "open_recording": "qnndbg.recording.store",
     "record": "qnndbg.pipeline.live",
 }

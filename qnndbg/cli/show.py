@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from pathlib import Path
 
-from rich.console import Console
-
 from qnndbg.cli import Subparsers
+from qnndbg.cli.output import print_drawn
 from qnndbg.errors import EXIT_OK, NothingComparedError, RecordingError
 from qnndbg.recording.store import Recording, open_recording
-from qnndbg.report import text, units
+from qnndbg.report import text
 from qnndbg.report.as_json import json_report
 from qnndbg.report.layers import Order
 
@@ -71,17 +69,8 @@ def print_report(
         layers: how many to show at most; None leaves nothing out.
         sort: the order of the layers.
     """
-    console = Console(highlight=False)
-    # Captured, since rich would end the process with exit code 1 if the reader closes the pipe.
-    with console.capture() as captured:
-        parts = (recording.manifest, recording.comparison(), recording.passes)
-        text.print_report(console, *parts, layers=layers, sort=sort)
-    encoding = sys.stdout.encoding
-    printed = captured.get()
-    if not encoding.lower().startswith("utf"):
-        printed = printed.translate(units.ASCII).encode(encoding, "replace").decode(encoding)
-    for line in printed.splitlines():
-        print(line.rstrip())
+    parts = (recording.manifest, recording.comparison(), recording.passes)
+    print_drawn(lambda console: text.print_report(console, *parts, layers=layers, sort=sort))
 
 
 def _check_compared(recording: Recording) -> None:

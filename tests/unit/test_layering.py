@@ -26,6 +26,7 @@ def modules_loaded_by(name: str, among: tuple[str, ...] = ADAPTED) -> list[str]:
     [
         "qnndbg.cli.main",
         "qnndbg.cli.show",
+        "qnndbg.cli.diff",
         "qnndbg.report",
         "qnndbg.recording",
         "qnndbg.analyze",

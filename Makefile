@@ -9,7 +9,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 DEMO := .demo/digits.qnndbg
-FAST_TESTS := $(wildcard tests/unit tests/property tests/golden tests/corpus tests/tui)
+# Not tests/tui: an application that starts sixty times takes half a minute.
+FAST_TESTS := $(wildcard tests/unit tests/property tests/golden tests/corpus)
 
 # Before the package, so that its extra finds this build in place and looks for no other.
 TORCH := torch==2.13.0
@@ -51,8 +52,10 @@ demo: $(STAMP) ## Record the bundled example on the HTP emulator and print the r
 	@echo "      $(BIN)/qnndbg show $(DEMO)"
 	@echo "    as data, every layer of it:"
 	@echo "      $(BIN)/qnndbg show $(DEMO) --format json"
-	@echo "    the terminal UI and the HTML report, which are to come, will open the same recording:"
-	@echo "      $(BIN)/qnndbg tui $(DEMO)      $(BIN)/qnndbg show $(DEMO) --format html"
+	@echo "    to walk through it, from the answer down to single elements:"
+	@echo "      $(BIN)/qnndbg tui $(DEMO)"
+	@echo "    the HTML report, which is to come, will open the same recording:"
+	@echo "      $(BIN)/qnndbg show $(DEMO) --format html"
 
 .PHONY: test
 test: $(STAMP) ## Run all tests, those on the HTP emulator among them

@@ -16,10 +16,11 @@ def add_parser(subparsers: Subparsers) -> None:
     parser = subparsers.add_parser(
         "tui",
         help="walk through a recording in the terminal",
-        description="Walk through a recording in the terminal: the answer, the passes, every compared value, "
-        "the graphs and the tensors. Press ? for the keys of a screen.",
+        description="Walk through a recording in the terminal: the answer, the passes, every compared "
+        "value, the graphs and the tensors; or through two of them and what differs. Press ? for the keys.",
     )
     parser.add_argument("recording", type=Path, help="the folder that qnndbg record wrote")
+    parser.add_argument("other", type=Path, nargs="?", help="a second one, to look at what differs")
     parser.add_argument(
         "--source",
         type=Path,
@@ -37,6 +38,7 @@ def run(args: argparse.Namespace) -> int:
         RecordingError: the recording cannot be read.
     """
     recording = open_recording(args.recording)
+    other = open_recording(args.other) if args.other is not None else None
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise UsageError(
             "the terminal UI needs a terminal for its input and output",
@@ -44,5 +46,5 @@ def run(args: argparse.Namespace) -> int:
         )
     from qnndbg.tui.app import run as run_app  # Textual takes half a second that no other verb pays
 
-    run_app(recording, args.source)
+    run_app(recording, args.source, other)
     return EXIT_OK

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import time
 from pathlib import Path
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from textual.app import App
 from textual.binding import Binding, BindingType
@@ -18,6 +18,9 @@ from qnndbg.tui.keys import Help
 from qnndbg.tui.page import Page
 from qnndbg.tui.places import PageAt, Place
 from qnndbg.tui.state import Session
+
+if TYPE_CHECKING:
+    from qnndbg.tui.both import Both
 
 
 def _commands() -> type[Provider]:
@@ -41,11 +44,13 @@ class QnndbgApp(App[None]):
     Args:
         recording: complete or not.
         source: the folder that source files are looked for in.
+        other: a second recording, to look at what differs.
     """
 
     TITLE = "qnndbg"
     BINDINGS: ClassVar[list[BindingType]] = [
         *(Binding(str(i), f"main('{name}')", name.title()) for i, name in enumerate(MAIN, 1)),
+        Binding("6", "main('diff')", "Diff"),
         Binding("question_mark", "help", "Help"),
         Binding("ctrl+p,colon", "command_palette", "Commands", show=False),
         Binding("T", "next_theme", "Next theme", show=False),
@@ -54,15 +59,17 @@ class QnndbgApp(App[None]):
     CSS = "Screen { layers: base; } Toast { max-width: 70; }"
     COMMANDS = App.COMMANDS | {_commands, _places}
 
-    def __init__(self, recording: Recording, source: Path = Path()) -> None:
+    def __init__(self, recording: Recording, source: Path = Path(), other: Recording | None = None) -> None:
         super().__init__()
         self.session = Session(recording)
         self.source = source
+        self.both = None if other is None else _both(self.session, Session(other))
+        self.home = "overview" if self.both is None else "diff"
 
     def on_mount(self) -> None:
         """Begin with the answer."""
         self.animation_level = "none"
-        self.go(PageAt("overview"))
+        self.go(PageAt(self.home))
 
     async def on_event(self, event: Event) -> None:
         """Note when a key is pressed, so that work behind the screen can wait."""
@@ -77,21 +84,33 @@ class QnndbgApp(App[None]):
         from qnndbg.tui.open import page_for
 
         try:
-            page = page_for(self.session, place, self.source)
+            page = page_for(self, place)
         except QnndbgError as error:
             self.say(error.fact, bad=True)
             return
         if isinstance(place, PageAt):
-            self._root(page)
+            self._root(page, home=place.name == self.home)
         else:
             self.push_screen(page)
 
-    def _root(self, page: Page) -> None:
-        """Make a page the only one, above the overview."""
+    def _root(self, page: Page, *, home: bool) -> None:
+        """Make a page the only one above the first."""
         while len(self.screen_stack) > 2:
             self.pop_screen()
-        if len(self.screen_stack) == 1 or page.label != "Overview":
+        if len(self.screen_stack) == 1 or not home:
             self.push_screen(page)
+
+    def cross(self, place: Place | None) -> None:
+        """Go to the same place in the other recording."""
+        if self.both is None or place is None:
+            self.say("this page has no counterpart", bad=True)
+            return
+        there = self.both.partner(self.session, place)
+        if there is None:
+            self.say("the other recording does not have it", bad=True)
+            return
+        self.session = self.both.other(self.session)
+        self.go(there)
 
     def back(self) -> None:
         """To the page before; the overview is the last."""
@@ -113,6 +132,10 @@ class QnndbgApp(App[None]):
         self.theme = names[(names.index(self.theme) + 1) % len(names)]
         self.say(f"theme {self.theme}")
 
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """There is a difference where there are two recordings."""
+        return (action, parameters) != ("main", ("diff",)) or self.both is not None
+
     # Telling and taking --------------------------------------------------------------------------
 
     def say(self, text: str, *, bad: bool = False) -> None:
@@ -125,6 +148,12 @@ class QnndbgApp(App[None]):
         self.say(f"copied {what}: {len(text)} characters")
 
 
-def run(recording: Recording, source: Path = Path()) -> None:
-    """Show a recording until the user leaves."""
-    QnndbgApp(recording, source).run()
+def _both(a: Session, b: Session) -> Both:
+    from qnndbg.tui.both import Both
+
+    return Both(a, b)
+
+
+def run(recording: Recording, source: Path = Path(), other: Recording | None = None) -> None:
+    """Show a recording, or how two differ, until the user leaves."""
+    QnndbgApp(recording, source, other).run()

@@ -9,7 +9,7 @@ from textual.widget import Widget
 
 from qnndbg.model.result import Finding
 from qnndbg.tui.page import Page, blank
-from qnndbg.tui.places import NodeAt, PassAt, Place
+from qnndbg.tui.places import NodeAt, PageAt, PassAt, Place
 from qnndbg.tui.sheet import Content, Line, Lines, Sheet
 from qnndbg.tui.state import Session
 from qnndbg.tui.words import SIGNS, wrapped
@@ -70,6 +70,10 @@ class Findings(Page):
             if event.name and event.name == found.where:
                 return PassAt(i)
         return NodeAt(found.where)
+
+    def here(self) -> Place:
+        """The findings."""
+        return PageAt("findings")
 
     def status(self) -> Text:
         """How many there are."""

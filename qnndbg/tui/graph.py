@@ -12,7 +12,7 @@ from textual.widget import Widget
 from qnndbg.errors import QnndbgError
 from qnndbg.tui import graph_lines
 from qnndbg.tui.page import Page
-from qnndbg.tui.places import GraphAt, NodeAt
+from qnndbg.tui.places import GraphAt, NodeAt, Place
 from qnndbg.tui.sheet import Content, Line, Lines, Sheet
 from qnndbg.tui.state import Session
 from qnndbg.tui.twins import layer_of, twin
@@ -124,6 +124,10 @@ class GraphPage(_OverGraphs):
         names = list(self.walk_graph.stops)
         self.query_one("#graph", Sheet).rebuild(names.index(name) if name in names else 0)
 
+    def here(self) -> Place:
+        """The graph."""
+        return self.at
+
     def status(self) -> Text:
         """How large it is."""
         return Text.assemble(f" {len(self.walk_graph.stops)} nodes · stages: ", (self.at_text(), "faint"))
@@ -184,6 +188,10 @@ class NodePage(_OverGraphs):
         """Stand on its twin."""
         self.node_name = name or next(iter(self.walk_graph.stops))
         self._stand()
+
+    def here(self) -> Place:
+        """The node."""
+        return NodeAt(self.node_name, self.at)
 
     def status(self) -> Text:
         """Which graph, and which others there are."""

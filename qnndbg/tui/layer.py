@@ -21,7 +21,7 @@ from qnndbg.model.recording import RunnerName
 from qnndbg.report import units
 from qnndbg.tui import layer_parts
 from qnndbg.tui.page import Page, blank
-from qnndbg.tui.places import GraphAt, LayerAt, NodeAt, TensorAt
+from qnndbg.tui.places import GraphAt, LayerAt, NodeAt, Place, TensorAt
 from qnndbg.tui.sheet import Content, Line, Lines, Sheet
 from qnndbg.tui.state import Session
 
@@ -147,6 +147,10 @@ class Layer(Page):
         sides = self.session.sides(self.key)
         found = tuple((name, sides[runner]) for name, runner in SIDES if runner in sides)
         return TensorAt(self.key.tensor, found, self.key)
+
+    def here(self) -> Place:
+        """The layer."""
+        return self.key
 
     def status(self) -> Text:
         """Its name, and its place in the order."""

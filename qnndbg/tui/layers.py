@@ -14,7 +14,7 @@ from qnndbg.report import units
 from qnndbg.tui import query
 from qnndbg.tui.columns import GAP, SIGN, Column, columns, fitted
 from qnndbg.tui.page import Page
-from qnndbg.tui.places import LayerAt
+from qnndbg.tui.places import LayerAt, PageAt, Place
 from qnndbg.tui.saturation import fill_in
 from qnndbg.tui.sheet import Content, Line, Sheet
 from qnndbg.tui.state import Session, key_of
@@ -128,6 +128,7 @@ class Layers(Page):
         self.rows: list[Row] = []
         self.shown = 0
         self._before = self.query_text
+        self._known = 0
         self._widths: dict[str, int] = {}
 
     def body(self) -> Sequence[Widget]:
@@ -136,12 +137,16 @@ class Layers(Page):
 
     def on_mount(self) -> None:
         """Begin to count what is saturated; the column fills while one reads."""
-        self.run_worker(lambda: fill_in(self.session), thread=True, exclusive=True, name="saturation")
+        self.run_worker(self._count, thread=True, exclusive=True, name="saturation")
         self.set_interval(0.5, self._fill)
+
+    def _count(self) -> None:
+        if fill_in(self.session):
+            self.app.call_from_thread(self._fill)
 
     def _fill(self) -> None:
         known = len(self.session.saturation)
-        if known != getattr(self, "_known", 0):
+        if known != self._known:
             self._known = known
             self.query_one("#layers", Sheet).refresh()
 
@@ -193,6 +198,11 @@ class Layers(Page):
             if not isinstance(row, str) and key_of(row) == key:
                 self.query_one("#layers", Sheet).cursor = i
                 return
+
+    def here(self) -> Place:
+        """The layers, or the one under the cursor."""
+        line = self.sheet.line
+        return line.place if line is not None and line.place is not None else PageAt("layers")
 
     def status(self) -> Text:
         """What is shown, and by which order."""

@@ -2,27 +2,34 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from qnndbg.errors import RecordingError, UsageError
 from qnndbg.tui.page import Page
 from qnndbg.tui.places import FindingAt, GraphAt, LayerAt, NodeAt, OutputAt, PageAt, PassAt, Place, TensorAt
 from qnndbg.tui.state import Session
 
+if TYPE_CHECKING:
+    from qnndbg.tui.app import QnndbgApp
 
-def page_for(session: Session, place: Place, source: Path) -> Page:
-    """Make the page of a place.
+
+def page_for(app: QnndbgApp, place: Place) -> Page:
+    """Make the page of a place in the recording that is looked at.
 
     Args:
-        session: what to look things up in.
+        app: what the page is for.
         place: where to go.
-        source: the folder that source files are looked for in.
 
     Raises:
         RecordingError: the part of the recording that it needs is missing or damaged.
         UsageError: the recording has no such place.
     """
+    session = app.session
     match place:
+        case PageAt(name="diff") if app.both is not None:
+            from qnndbg.tui.diff import DiffPage
+
+            return DiffPage(app.both)
         case PageAt(name=name, query=query):
             return _main(session, name, query)
         case PassAt(position=position):
@@ -32,7 +39,7 @@ def page_for(session: Session, place: Place, source: Path) -> Page:
         case LayerAt():
             from qnndbg.tui.layer import Layer
 
-            return Layer(session, place, source)
+            return Layer(session, place, app.source)
         case FindingAt(position=position):
             from qnndbg.tui.findings import Findings
 

@@ -50,6 +50,10 @@ class Overview(Page):
         """Use two columns where there is room for them."""
         self.right.set_class(event.size.width < WIDE, "hidden")
 
+    def here(self) -> Place:
+        """The overview."""
+        return PageAt("overview")
+
     def status(self) -> Text:
         """How to go on."""
         return Text(" Enter goes to what a line is about", "faint")

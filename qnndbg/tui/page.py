@@ -20,6 +20,7 @@ from textual.widgets import Input, Static
 
 from qnndbg.report import units
 from qnndbg.tui.keys import KeyLine
+from qnndbg.tui.places import Place
 from qnndbg.tui.sheet import Line, Lines, Sheet
 from qnndbg.tui.state import Session
 from qnndbg.tui.styles import styles_of
@@ -49,6 +50,7 @@ class Page(Screen[None]):
         Binding("c", "copy_line", "Copy the line", show=False),
         Binding("C", "copy_page", "Copy the page", show=False),
         Binding("J", "copy_json", "Copy the line's data as JSON", show=False),
+        Binding("b", "cross", "Other side"),
         Binding("x", "export", "Export the table as CSV", show=False),
     ]
     DEFAULT_CSS = """
@@ -61,6 +63,8 @@ class Page(Screen[None]):
     AUTO_FOCUS = "Sheet"
     label: str = ""
     """How the breadcrumb calls it."""
+    corner: str = ""
+    """What stands at the right end of that line, if not the recording."""
 
     def __init__(self, session: Session) -> None:
         super().__init__()
@@ -100,7 +104,8 @@ class Page(Screen[None]):
         self.show_where()
 
     def on_screen_resume(self) -> None:
-        """Say it again; the width may have changed meanwhile."""
+        """Say it again; the width, and the recording that is looked at, may have changed meanwhile."""
+        self.shell.session = self.session
         self.show_where()
 
     def on_resize(self, _event: events.Resize) -> None:
@@ -114,12 +119,14 @@ class Page(Screen[None]):
             return
         crumbs = [page.label for page in self.app.screen_stack if isinstance(page, Page)]
         manifest = self.session.recording.manifest
-        path = units.clip_left(" › ".join(crumbs), width - 2)
+        both = self.shell.both
+        side = "" if both is None else "A " if self.session is both.a else "B "
+        right = self.corner or " · ".join((side + self.session.name, manifest.precision, manifest.soc)) + " "
+        right = right if width >= 2 * len(right) else ""
+        path = units.clip_left(" › ".join(crumbs), width - len(right) - 2)
         left = Text.assemble(" ", (path, "bold"))
-        facts = (self.session.name, manifest.precision, manifest.soc)
-        right = " · ".join(facts) + " "
         room = width - left.cell_len - len(right)
-        if room > 1:
+        if right:
             left.append(" " * room)
             left.append(right, "dim")
         self.query_one(Where).update(left, layout=False)
@@ -157,7 +164,17 @@ class Page(Screen[None]):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """There is nothing before the first page."""
+        if action == "cross":
+            return self.shell.both is not None and self.here() is not None
         return action != "back" or len(self.app.screen_stack) > 2 or bool(self.sheet.needle)
+
+    def here(self) -> Place | None:
+        """What the page shows, to find it in another recording."""
+        return None
+
+    def action_cross(self) -> None:
+        """Go to the same place in the other recording."""
+        self.shell.cross(self.here())
 
     def action_back(self) -> None:
         """Leave a search, else go to the page before."""

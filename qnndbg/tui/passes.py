@@ -17,7 +17,7 @@ from qnndbg.model.recording import PassEvent
 from qnndbg.report import units
 from qnndbg.tui import pass_diff, pass_list
 from qnndbg.tui.page import Page
-from qnndbg.tui.places import GraphAt, PassAt
+from qnndbg.tui.places import GraphAt, PageAt, PassAt, Place
 from qnndbg.tui.sheet import Content, Line, Lines, Sheet
 from qnndbg.tui.state import Session
 from qnndbg.tui.words import wrapped
@@ -159,6 +159,11 @@ class Passes(Page):
         for problem in (event.error and f"failed: {event.error}", self.problem):
             texts += [Text(part, "bad") for part in wrapped(problem, width)] if problem else []
         return [Line(text, data=event, stop=n == 0) for n, text in enumerate(texts)]
+
+    def here(self) -> Place:
+        """The pass under the cursor, or the passes."""
+        line = self.query_one("#passes", Sheet).line
+        return line.place if line is not None and line.place is not None else PageAt("passes")
 
     def status(self) -> Text:
         """How many passes ran, and what the cursor is on."""

@@ -10,6 +10,7 @@ import pytest
 from textual.pilot import Pilot
 
 from qnndbg.recording.store import Recording, open_recording
+from qnndbg.tui import state
 from qnndbg.tui.app import QnndbgApp
 from tests.tui.recorded import make
 
@@ -80,12 +81,18 @@ class Driver:
 
 
 @pytest.fixture
-def drive(folder: Path) -> Drive:
-    """Run a script against the UI."""
+def drive(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Drive:
+    """Run a script against the UI, whose work behind the screen does not wait for a pause of the user."""
+    monkeypatch.setattr(state, "REST", 0.0)
 
-    def run(script: Script, size: tuple[int, int] = (80, 24), recording: Recording | None = None) -> None:
+    def run(
+        script: Script,
+        size: tuple[int, int] = (80, 24),
+        recording: Recording | None = None,
+        other: Recording | None = None,
+    ) -> None:
         async def main() -> None:
-            app = QnndbgApp(recording or open_recording(folder), folder.parent)
+            app = QnndbgApp(recording or open_recording(folder), folder.parent, other)
             async with app.run_test(size=size) as pilot:
                 driver = Driver(app, pilot)
                 await driver.settle()

@@ -7,7 +7,7 @@ is to blame for a change of the numbers.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -47,7 +47,8 @@ KINDS = (
     ("add", "ElementWiseAdd"),
 )
 """ATen name and QNN type of the ops of a block."""
-FAULTS = {1: ((0, 3, 2, 1), 100), 8: ((0, 5, 0, 3), 40)}
+Faults = Mapping[int, tuple[tuple[int, ...], int]]
+FAULTS: Faults = {1: ((0, 3, 2, 1), 100), 8: ((0, 5, 0, 3), 40)}
 """Number of an op to the index and the steps of the error that it makes."""
 STAGES: tuple[tuple[Stage, int], ...] = (
     ("annotation", 37),
@@ -58,12 +59,13 @@ STAGES: tuple[tuple[Stage, int], ...] = (
 SPEC = TensorSpec(SHAPE, "float32")
 
 
-def make(folder: Path, ops: int = 10) -> Path:
+def make(folder: Path, ops: int = 10, faults: Faults = FAULTS) -> Path:
     """Write the recording.
 
     Args:
         folder: where to.
         ops: length of the chain.
+        faults: who makes which error.
     """
     writer = Writer(folder)
     given = writer.tensor(np.zeros(SHAPE, np.float32))
@@ -71,8 +73,8 @@ def make(folder: Path, ops: int = 10) -> Path:
     _passes(writer, ops)
     graph = Graph(nodes=tuple(_nodes(ops, "edge", encoded=True, tensors=True)), outputs=_outputs(ops, "edge"))
     writer.qnn_graph(_qnn(writer.graph(graph), ops))
-    _runs(writer, ops)
-    effects = tuple(_effect(i, share) for i, share in ((1, 0.86), (8, 0.14)) if i < ops)
+    _runs(writer, ops, faults)
+    effects = tuple(_effect(i, share) for i, share in ((1, 0.86), (8, 0.14)) if i in faults and i < ops)
     writer.attribution(
         Attribution(step="backend", method="forward", error=1.077, signal=9.0, effects=effects)
     )
@@ -240,13 +242,13 @@ def _qnn(graph: str, ops: int) -> QnnGraph:
     return QnnGraph(method="forward", partition=0, graph=graph, ops=made, tensors=tuple(tensors))
 
 
-def values(number: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def values(number: int, faults: Faults = FAULTS) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """What the CPU has, what the CPU makes of the HTP's inputs, and the HTP's integers."""
     rng = np.random.default_rng(number % 16)
     integers = rng.integers(ZERO - 300, ZERO + 300, SHAPE)
     integers[0, 0, 0, 0] = 65535  # one of 128 is at the end of its range
     htp, own = integers.copy(), np.zeros(SHAPE, np.int64)
-    for maker, (index, steps) in FAULTS.items():
+    for maker, (index, steps) in faults.items():
         if number >= maker:
             htp[index] += steps
         if number == maker:
@@ -255,17 +257,17 @@ def values(number: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return reference, local, htp.astype(np.uint16)
 
 
-def _runs(writer: Writer, ops: int) -> None:
+def _runs(writer: Writer, ops: int, faults: Faults) -> None:
     kept: dict[tuple[int, bool, bool, bool], tuple[TensorRef, ...]] = {}
     found: dict[RunnerName, list[Value]] = {"reference": [], "local": [], "htp-tapped": []}
     for i in range(ops):
         key = (i % 16, i in FAULTS, i >= 1, i >= 8)
         if key not in kept:
-            kept[key] = tuple(writer.tensor(side) for side in values(i))
+            kept[key] = tuple(writer.tensor(side) for side in values(i, faults))
         for side, ref in zip(found.values(), kept[key], strict=True):
             floor = 0.29 * STEP if side is found["local"] else None
             side.append(Value(name=tensor_name(i), partition=0, tensor=ref, floor=floor))
-    reference, _, htp = values(ops - 1)
+    reference, _, htp = values(ops - 1, faults)
     quantised, final = (
         writer.tensor(reference),
         writer.tensor((htp.astype(np.float32) - ZERO) * np.float32(STEP)),

@@ -77,6 +77,7 @@ bench: $(STAMP) ## Time a recording, the start of the viewer and a large differe
 	@mkdir -p .demo
 	time $(BIN)/qnndbg record example:digits --precision 8a8w -o .demo/bench.qnndbg --force --quiet
 	time $(BIN)/qnndbg show .demo/bench.qnndbg --format json >/dev/null
+	$(BIN)/python -m benchmarks.tui_speed
 	$(BIN)/python -m benchmarks.diff_cost
 
 .PHONY: clean

@@ -93,11 +93,11 @@ class Overview(Page):
     def _verdict(self, width: int) -> Iterator[Line]:
         verdict, manifest = self.session.answer.verdict, self.session.recording.manifest
         failure = manifest.failure
-        if failure is not None:
-            for text in wrapped(f"{failure.step} failed: {failure.error}", width - 2):
-                yield Line(Text.assemble((f"{units.BROKEN} ", "bad"), text), PageAt("passes"), failure)
+        if failure is not None and verdict.kind != "lowering":  # that verdict says it all
+            text = f"{failure.step} failed: {failure.error}"
+            yield from _hanging(units.BROKEN, "bad", text, width, PageAt("passes"), failure)
             if failure.hint:
-                yield Line(Text(f"  hint: {failure.hint}"), PageAt("passes"), failure)
+                yield from _hanging("→", "", failure.hint, width, PageAt("passes"), failure)
         damage = self.session.recording.damage()
         if damage:
             yield Line(Text(f"{units.BROKEN} the recording is damaged: {damage}", "bad"), data=damage)
@@ -107,10 +107,8 @@ class Overview(Page):
             verdict.kind, (units.MADE_HERE, "made")
         )
         place = self._culprit()
-        for i, text in enumerate(wrapped(verdict.text, width - 2)):
-            yield Line(Text.assemble((f"{'' if i else sign:<2}", style), (text, "strong")), place, verdict)
-        for i, text in enumerate(wrapped(verdict.next_step, width - 2)):
-            yield Line(Text(f"{'' if i else '→':<2}{text}"), place, verdict)
+        yield from _hanging(sign, style, verdict.text, width, place, verdict, strong=True)
+        yield from _hanging("→", "", verdict.next_step, width, place, verdict)
 
     def _culprit(self) -> Place | None:
         """What the verdict blames."""
@@ -292,3 +290,12 @@ def _relative(value: float) -> str:
         return "= bit-equal"
     decibels = -20 * math.log10(value)
     return f"≈ equal to {decibels:.1f} dB" if decibels >= SAME_NUMBERS_DB else f"{decibels:.1f} dB alone"
+
+
+def _hanging(
+    sign: str, style: str, text: str, width: int, place: Place | None, data: object, *, strong: bool = False
+) -> Iterator[Line]:
+    """A text of several lines that hangs beside a sign; the cursor stands on the first of them."""
+    for i, part in enumerate(wrapped(text, width - 2)):
+        line = Text.assemble((f"{'' if i else sign:<2}", style), (part, "strong" if strong else ""))
+        yield Line(line, place, data, stop=not i)

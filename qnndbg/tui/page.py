@@ -121,8 +121,10 @@ class Page(Screen[None]):
         manifest = self.session.recording.manifest
         both = self.shell.both
         side = "" if both is None else "A " if self.session is both.a else "B "
-        right = self.corner or " · ".join((side + self.session.name, manifest.precision, manifest.soc)) + " "
-        right = right if width >= 2 * len(right) else ""
+        name = side + self.session.name
+        facts = (self.corner, f"{name} · {manifest.precision} · {manifest.soc}", name, side.strip(), "")
+        room = width - sum(map(len, crumbs[-1:])) - 6
+        right = next(f"{fact} " for fact in facts[bool(not self.corner) :] if len(fact) <= room or not fact)
         path = units.clip_left(" › ".join(crumbs), width - len(right) - 2)
         left = Text.assemble(" ", (path, "bold"))
         room = width - left.cell_len - len(right)

@@ -56,6 +56,7 @@ class Passes(Page):
         self.shown: PassEvent | None = None
         self.rows: tuple[Row, ...] = ()
         self.problem = ""
+        self.reading = False
         self._timer: Timer | None = None
 
     def body(self) -> Sequence[Widget]:
@@ -64,7 +65,7 @@ class Passes(Page):
 
     def on_mount(self) -> None:
         """Begin to count nodes; the column fills while one reads."""
-        self.run_worker(self._count, thread=True, exclusive=True, name="nodes")
+        self.run_worker(self._count, thread=True, exclusive=True, group="nodes", name="nodes")
         if self.position is not None:
             self.call_after_refresh(self.select, self.position)
 
@@ -111,13 +112,26 @@ class Passes(Page):
         event = line.data if line is not None and isinstance(line.data, PassEvent) else None
         if event is self.shown and event is not None:
             return
-        self.shown, self.rows, self.problem = event, (), ""
+        self.shown, self.rows, self.problem, self.reading = event, (), "", False
         if event is not None and event.changed:
-            try:
-                self.rows = side_by_side(self.session.graph(event.before), self.session.graph(event.after))
-            except QnndbgError as error:
-                self.problem = error.fact
+            self.reading = True
+            self.run_worker(lambda: self._read(event), thread=True, exclusive=True, group="diff", name="diff")
         self.query_one("#diff", Sheet).rebuild(0)
+
+    def _read(self, event: PassEvent) -> None:
+        """Load and align two graphs; in a thread, since those of a large model take a while."""
+        rows: tuple[Row, ...] = ()
+        problem = ""
+        try:
+            rows = side_by_side(self.session.graph(event.before), self.session.graph(event.after))
+        except QnndbgError as error:
+            problem = error.fact
+        self.app.call_from_thread(self._align, event, rows, problem)
+
+    def _align(self, event: PassEvent, rows: tuple[Row, ...], problem: str) -> None:
+        if event is self.shown and self.is_attached:
+            self.rows, self.problem, self.reading = rows, problem, False
+            self.query_one("#diff", Sheet).rebuild(0)
 
     def _diff(self, width: int) -> Content:
         event = self.shown
@@ -151,6 +165,7 @@ class Passes(Page):
             (sum(bool(r.changed) for r in self.rows), "changed"),
         ]
         did = ", ".join(f"{n} {word}" for n, word in counts if n) or "no change of the graph"
+        did = "reading the graphs …" if self.reading else did
         texts = [Text.assemble((event.name, "title"), (f"  {did}", "strong"), f"  of {event.stage}")]
         if event.claimed_modified and not event.changed:
             texts.append(Text("  it says that it modified the graph; the structure is the same", "faint"))

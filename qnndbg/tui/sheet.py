@@ -142,12 +142,12 @@ class Sheet(ScrollView, can_focus=True, inherit_bindings=False):
 
     def on_resize(self, _event: events.Resize) -> None:
         """Build again for another width."""
-        if self.size.width and self._built != self.size.width:
+        if self.columns and self._built != self.columns:
             self.rebuild()
 
     def rebuild(self, cursor: int | None = None) -> None:
         """Make the content anew; the cursor stays unless another place is given."""
-        width = self.size.width
+        width = self.columns
         if not width:
             return
         self._built = width
@@ -171,6 +171,11 @@ class Sheet(ScrollView, can_focus=True, inherit_bindings=False):
         return 0 if self._heading is None else 1
 
     @property
+    def columns(self) -> int:
+        """Cells of a line, beside the scrollbar."""
+        return self.scrollable_content_region.width
+
+    @property
     def line(self) -> Line | None:
         """The one under the cursor."""
         return self.content.line(self.cursor) if self.cursor < len(self.content) else None
@@ -182,7 +187,7 @@ class Sheet(ScrollView, can_focus=True, inherit_bindings=False):
 
     def render_line(self, y: int) -> Strip:
         """Draw one line of the screen."""
-        width = self.size.width
+        width = self.columns
         if self._heading is not None and y == 0:
             return self._strip(self._heading, width, "heading")
         index = y - self._head + self.scroll_offset.y
@@ -215,7 +220,7 @@ class Sheet(ScrollView, can_focus=True, inherit_bindings=False):
         """Draw the two lines that change."""
         for index in (old, new):
             y = index - self.scroll_offset.y + self._head
-            self.refresh(Region(0, y, self.size.width, 1))
+            self.refresh(Region(0, y, self.columns, 1))
         self._follow()
         self.post_message(self.Moved(self))
 

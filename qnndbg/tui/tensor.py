@@ -178,7 +178,7 @@ class TensorPage(Page):
 
     def action_shift(self, by: int) -> None:
         """Show the columns beside."""
-        count = max((self.query_one("#tensor", Sheet).size.width - LABEL) // CELL, 1)
+        count = max((self.query_one("#tensor", Sheet).columns - LABEL) // CELL, 1)
         columns = self.shape[-1] if self.shape else 1
         to = self.column + by * count
         if 0 <= to < columns:
@@ -207,7 +207,7 @@ class TensorPage(Page):
 
     def show_element(self, index: tuple[int, ...]) -> None:
         """Show the slice in which an element is, with the cursor on its row."""
-        count = max((self.query_one("#tensor", Sheet).size.width - LABEL) // CELL, 1)
+        count = max((self.query_one("#tensor", Sheet).columns - LABEL) // CELL, 1)
         if index:
             self.column = index[-1] // count * count
         self.flat = int(np.ravel_multi_index(index[:-2], self.outer)) if self.outer else 0

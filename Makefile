@@ -11,7 +11,8 @@ STAMP := $(VENV)/.installed
 DEMO := .demo/digits.qnndbg
 CHECKED ?= digits-8a8w rnet-16a8w silero-fp16
 BASELINES := $(patsubst snapshots/%.baseline,%,$(wildcard snapshots/*.baseline))
-FAST_TESTS := $(wildcard tests/unit tests/property tests/golden tests/corpus tests/tui)
+# Not tests/tui: an application that starts sixty times takes half a minute.
+FAST_TESTS := $(wildcard tests/unit tests/property tests/golden tests/corpus)
 
 # Before the package, so that its extra finds this build in place and looks for no other.
 TORCH := torch==2.13.0
@@ -53,10 +54,10 @@ demo: $(STAMP) ## Record the bundled example on the HTP emulator and print the r
 	@echo "      $(BIN)/qnndbg show $(DEMO)"
 	@echo "    as data, every layer of it:"
 	@echo "      $(BIN)/qnndbg show $(DEMO) --format json"
+	@echo "    to walk through it, from the answer down to single elements:"
+	@echo "      $(BIN)/qnndbg tui $(DEMO)"
 	@echo "    in a browser:"
 	@echo "      $(BIN)/qnndbg show $(DEMO) --format html -o $(DEMO:.qnndbg=.html)"
-	@echo "    the terminal UI, which is to come, will open the same recording:"
-	@echo "      $(BIN)/qnndbg tui $(DEMO)"
 
 .PHONY: check
 check: $(STAMP) ## Hold the bundled examples against snapshots/; CHECKED=all for every one (minutes)
@@ -89,6 +90,7 @@ bench: $(STAMP) ## Time recordings, the viewer's start, a large difference; scor
 	@mkdir -p .demo
 	time $(BIN)/qnndbg record example:digits --precision 8a8w -o .demo/bench.qnndbg --force --quiet
 	time $(BIN)/qnndbg show .demo/bench.qnndbg --format json >/dev/null
+	$(BIN)/python -m benchmarks.tui_speed
 	$(BIN)/python -m benchmarks.diff_cost
 	$(BIN)/python -m benchmarks.capture_cost
 	@echo "==> verdicts on seeded faults with known answers (all of them: python -m benchmarks.blame)"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from pathlib import Path
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -39,6 +40,12 @@ def open_recording(path: str | Path) -> Recording:
             "a recording is a folder that qnndbg record wrote",
         )
     return Recording(folder, schema.decode_manifest(read_part(folder / "manifest.json")))
+
+
+class _Nodes(msgspec.Struct):
+    """A graph whose nodes are counted, not read."""
+
+    nodes: list[msgspec.Raw]
 
 
 class Recording:
@@ -86,6 +93,15 @@ class Recording:
     def sizes(self) -> dict[str, int]:
         """Program to its bytes."""
         return {path.stem: path.stat().st_size for path in sorted((self.folder / "programs").glob("*.pte"))}
+
+    def node_count(self, digest: str) -> int:
+        """How many nodes a stored graph has; far cheaper than loading it.
+
+        Raises:
+            RecordingError: it is missing or damaged.
+        """
+        data = schema.read_gzip(self.folder / "graphs" / f"{digest}.json.gz")
+        return len(schema.decode(data, _Nodes, f"graph {digest}").nodes)
 
     @functools.cached_property
     def qnn(self) -> tuple[QnnGraph, ...]:

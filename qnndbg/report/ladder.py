@@ -38,7 +38,7 @@ def ladder_table(ladder: tuple[Rung, ...], width: int, *, everything: bool) -> T
     table.add_column()
     for key in (key for key in outputs if key in shown):
         if len(outputs) > 1:
-            table.add_row(Text(title_of(key, ladder), "dim"))
+            table.add_row(Text(output_title(key, ladder), "dim"))
         _add_output(table, outputs[key], bar_width, everything=everything)
     if hidden := len(outputs) - len(shown):
         table.add_row(
@@ -48,14 +48,14 @@ def ladder_table(ladder: tuple[Rung, ...], width: int, *, everything: bool) -> T
 
 
 def by_output(ladder: Iterable[Rung]) -> dict[tuple[str, int, int], list[Rung]]:
-    """Method, sample and output to the rungs of that output, in their order."""
+    """The rungs of each method, sample and output."""
     outputs: dict[tuple[str, int, int], list[Rung]] = {}
     for rung in ladder:
         outputs.setdefault((rung.method, rung.sample, rung.output), []).append(rung)
     return outputs
 
 
-def title_of(key: tuple[str, int, int], ladder: Iterable[Rung]) -> str:
+def output_title(key: tuple[str, int, int], ladder: Iterable[Rung]) -> str:
     """An output by its number, and by method and sample where there are several."""
     rungs = tuple(ladder)
     method, sample, output = key
@@ -74,7 +74,7 @@ def _add_output(table: Table, rungs: list[Rung], bar_width: int, *, everything: 
             Text(rung.name if len(same) == 1 else f"{same[0].name} … {rung.name}"),
             Text(units.decibels(error), "bold") if before else Text(),
             Text("" if value is None else units.bar(value, bar_width), "cyan"),
-            change_of(before, rung),
+            change(before, rung),
         )
         before = rung
 
@@ -94,7 +94,7 @@ def _is_equal(rung: Rung) -> bool:
     return rung.against_previous is not None and not rung.against_previous.mismatched and not rung.note
 
 
-def change_of(before: Rung | None, rung: Rung) -> Text:
+def change(before: Rung | None, rung: Rung) -> Text:
     """What the rung did to the output: nothing, rounding, or a loss in dB; then its note."""
     if before is None:
         return Text("the module itself", "dim")

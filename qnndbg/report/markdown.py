@@ -15,7 +15,7 @@ from qnndbg.model.recording import Environment, Failure, Manifest, PassEvent
 from qnndbg.model.result import Comparison, Coverage, Finding, LayerResult, Rung, Source
 from qnndbg.report import units
 from qnndbg.report.findings import SHOWN_SOURCES, source_groups
-from qnndbg.report.ladder import by_output, change_of, folded, title_of
+from qnndbg.report.ladder import by_output, change, folded, output_title
 from qnndbg.report.layers import lsb_or_ulp, ordered
 from qnndbg.report.standing import place, standings
 
@@ -122,7 +122,7 @@ def _ladder(ladder: tuple[Rung, ...]) -> str:
     for same in folded(list(ladder), everything=False):
         name = same[0].name if len(same) == 1 else f"{same[0].name} … {same[-1].name}"
         error = units.decibels(same[-1].against_eager) if before else ""
-        rows.append((escaped(name), error, escaped(change_of(before, same[-1]).plain.strip())))
+        rows.append((escaped(name), error, escaped(change(before, same[-1]).plain.strip())))
         before = same[-1]
     return table(("rung", "SQNR dB", "change"), rows, "lrl")
 
@@ -166,7 +166,7 @@ def _folded_away(
     outputs = sorted(by_output(answer.ladder).items(), key=lambda of: quality(of[1][-1].against_eager))
     if len(outputs) > 1:
         ladders = (
-            f"**{escaped(title_of(key, answer.ladder))}**\n\n{_ladder(tuple(rungs))}"
+            f"**{escaped(output_title(key, answer.ladder))}**\n\n{_ladder(tuple(rungs))}"
             for key, rungs in outputs[:SHOWN_OUTPUTS]
         )
         yield details(

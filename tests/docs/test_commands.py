@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
+import os
+import pty
 import re
 import shlex
+import struct
 import subprocess
 import sys
+import termios
 from pathlib import Path
 
 import pytest
@@ -32,14 +38,38 @@ def commands() -> list[list[str]]:
     return [shlex.split(line, comments=True) for line in lines]
 
 
+def exit_code_in_a_terminal(command: list[str], folder: Path) -> int:
+    """Run what needs a terminal, and leave it with q once it has drawn its keys."""
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+    environment = os.environ | {"TERM": "xterm-256color"}
+    with subprocess.Popen(
+        command, cwd=folder, stdin=theirs, stdout=theirs, stderr=theirs, env=environment
+    ) as process:
+        os.close(theirs)
+        drawn = b""
+        while b"Help" not in drawn:
+            drawn += os.read(ours, 1 << 16)
+        os.write(ours, b"q")
+        with contextlib.suppress(OSError):  # a terminal whose other end is closed
+            while os.read(ours, 1 << 16):
+                pass
+        code = process.wait()
+    os.close(ours)
+    return code
+
+
 @pytest.mark.emulator
 def test_the_commands_of_the_readme_work(tmp_path: Path) -> None:
     (tmp_path / "lower.py").write_text(LOWER)
     verbs = []
     for arguments in commands():
         command = [sys.executable, "-m", "qnndbg", *arguments]
+        verbs.append(arguments[0])
+        if arguments[0] == "tui":
+            assert exit_code_in_a_terminal(command, tmp_path) == 0
+            continue
         done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
         assert done.returncode == 0, f"qnndbg {shlex.join(arguments)}\n{done.stderr}"
-        verbs.append(arguments[0])
-    assert verbs == ["doctor", "record", "show", "show", "show", "record", "check", "check"]
+    assert verbs == ["doctor", "record", "show", "tui", "show", "show", "record", "check", "check"]
     assert {path.name for path in tmp_path.glob("*.qnndbg")} == {"digits.qnndbg", "lower.qnndbg"}

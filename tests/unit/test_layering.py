@@ -15,9 +15,9 @@ print(*sorted(set(sys.argv[2:]) & set(sys.modules)))
 """
 
 
-def modules_loaded_by(name: str) -> list[str]:
-    """Which of the adapted libraries a fresh interpreter holds after it imported a module."""
-    command = [sys.executable, "-c", PROBE, name, *ADAPTED]
+def modules_loaded_by(name: str, among: tuple[str, ...] = ADAPTED) -> list[str]:
+    """Which of some libraries a fresh interpreter holds after it imported a module."""
+    command = [sys.executable, "-c", PROBE, name, *among]
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
 
 
@@ -33,10 +33,17 @@ def modules_loaded_by(name: str) -> list[str]:
         "qnndbg.report.formats",
         "qnndbg.recording",
         "qnndbg.analyze",
+        "qnndbg.tui.open",
+        "qnndbg.tui.layer",
     ],
 )
 def test_the_viewing_side_loads_no_adapted_library(name: str) -> None:
     assert modules_loaded_by(name) == []
+
+
+@pytest.mark.parametrize("name", ["qnndbg.cli.main", "qnndbg.cli.show", "qnndbg.cli.tui"])
+def test_no_verb_pays_for_textual_before_the_terminal_ui_starts(name: str) -> None:
+    assert modules_loaded_by(name, ("textual",)) == []
 
 
 def test_the_probe_sees_what_a_module_loads() -> None:

@@ -13,7 +13,7 @@ from qnndbg.model.result import MAX_SQNR_DB, Rung
 from qnndbg.report import units
 from qnndbg.report.html.markup import Markup, Section, card, el, table
 from qnndbg.report.html.markup import section as make_section
-from qnndbg.report.ladder import by_output, change_of, title_of
+from qnndbg.report.ladder import by_output, change, output_title
 
 SHOWN = 6
 """Outputs that are drawn; a decoder has dozens."""
@@ -150,14 +150,15 @@ def _told(rung: Rung) -> str:
 
 def _legend(shown: list[Key], ladder: tuple[Rung, ...]) -> Markup:
     items = [
-        el("li", el("i", class_=f"series{number}"), title_of(key, ladder)) for number, key in enumerate(shown)
+        el("li", el("i", class_=f"series{number}"), output_title(key, ladder))
+        for number, key in enumerate(shown)
     ]
     return el("ul", items, class_="legend")
 
 
 def _table(outputs: dict[Key, list[Rung]], ladder: tuple[Rung, ...]) -> Markup:
     rows = [
-        [title_of(key, ladder), rung.name, _told(rung), change_of(before, rung).plain.strip()]
+        [output_title(key, ladder), rung.name, _told(rung), change(before, rung).plain.strip()]
         for key, rungs in outputs.items()
         for before, rung in zip([None, *rungs], rungs, strict=False)
     ]

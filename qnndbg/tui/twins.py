@@ -1,0 +1,60 @@
+"""The same value in another graph: found by QNN tensor, by name, or by the node that it descends from."""
+
+from __future__ import annotations
+
+from qnndbg.tui.places import GraphAt, LayerAt
+from qnndbg.tui.state import Session
+from qnndbg.tui.walk import Stop, Walk
+
+
+def twin(stop: Stop, here: GraphAt, there: GraphAt, walk: Walk) -> str:
+    """The name of a value in another graph; empty if nothing there stands for it.
+
+    Args:
+        stop: the value.
+        here: its graph.
+        there: the other graph.
+        walk: the other graph, to walk in.
+    """
+    node = stop.tensors[0] if here.stage == "qnn" and stop.tensors else stop.name
+    if there.stage == "qnn":
+        names = (name for name, other in walk.stops.items() if node in other.tensors or name == stop.name)
+        return next(names, "")
+    if node in walk.stops:
+        return node
+    for ancestor in reversed(stop.ancestors):
+        if ancestor in walk.stops:
+            return ancestor
+    alike = [o for o in walk.stops.values() if _related(stop, o)]
+    return next((o.name for o in alike if o.op == stop.op), alike[-1].name if alike else "")
+
+
+def _related(stop: Stop, other: Stop) -> bool:
+    if not other.ancestors:
+        return False
+    descends = other.ancestors[-1] == stop.name
+    return descends or (bool(stop.ancestors) and other.ancestors == stop.ancestors)
+
+
+def find(session: Session, name: str) -> GraphAt | None:
+    """The first graph with a node of that name, the one before to_backend first of all."""
+    order = ("transform", "preprocess", "quantized", "export", "edge", "partition", "qnn", "annotation")
+    graphs = [g for g in session.graphs if g.stage in order]
+    for at in sorted(graphs, key=lambda g: order.index(g.stage)):
+        if name in session.walk(at).stops:
+            return at
+    return None
+
+
+def layer_of(session: Session, at: GraphAt, stop: Stop) -> LayerAt | None:
+    """The QNN tensor that a value became, if it is one that is known."""
+    if at.stage == "qnn":
+        key = LayerAt(at.method, at.partition or 0, stop.name)
+        return key if key in session.layers else None
+    partitions = {key.partition for key in session.layers if key.method == at.method}
+    wanted = partitions if at.partition is None else {at.partition}
+    for tensor in stop.tensors:
+        for partition in sorted(wanted):
+            if LayerAt(at.method, partition, tensor) in session.layers:
+                return LayerAt(at.method, partition, tensor)
+    return session.named.get(stop.name) if at.stage in {"transform", "preprocess"} else None

@@ -1,0 +1,371 @@
+"""What a user sets out to do, key by key, on a recording whose faults are known."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+import pytest
+from textual.command import CommandPalette
+
+from tests.tui.conftest import Drive, Driver
+from tests.tui.recorded import FAULTS, STEP
+
+
+def column(lines: list[str], first: str) -> list[str]:
+    """The words that begin with a text, one a line, in their order."""
+    return [word for line in lines for word in line.split() if word.startswith(first)]
+
+
+def test_the_first_screen_says_who_is_to_blame(drive: Drive) -> None:
+    async def script(ui: Driver) -> None:
+        top = "\n".join(ui.lines()[:6])
+        assert "86% of the error" in top
+        assert "hardswish" in top
+        assert "backend               100 %" in ui.text()  # 55.6 dB alone against 90.2 dB of the quantiser
+
+    drive(script)
+
+
+def test_enter_on_the_verdict_goes_to_the_culprit(drive: Drive) -> None:
+    async def script(ui: Driver) -> None:
+        await ui.press("enter")
+        assert ui.lines()[0].startswith(" Overview › hardswish encoder.block0.hardswish")
+        assert "aten.hardswish.default → QNN HardSwish" in ui.lines()[1]
+
+    drive(script)
+
+
+def test_the_worst_element_is_named_with_both_values(drive: Drive) -> None:
+    async def script(ui: Driver) -> None:
+        await ui.press("enter")
+        index, steps = FAULTS[1]
+        line = ui.line(f"[{','.join(map(str, index))}]").replace("−", "-").split()
+        cpu, htp, error, lsb = map(float, line[1:5])
+        assert htp - cpu == pytest.approx(steps * STEP)
+        assert error == pytest.approx(steps * STEP)
+        assert lsb == steps
+
+    drive(script, size=(100, 50))
+
+
+def test_the_line_of_the_users_code_is_shown(drive: Drive) -> None:
+    async def script(ui: Driver) -> None:
+        await ui.press("enter")
+        assert ui.line("▶").split("▶")[1].split() == ["4", "y", "=", "F.hardswish(y)"]
+        assert "y = block.convolution(x)" in ui.text()
+
+    drive(script)
+
+
+def test_the_channel_with_the_error_is_named(drive: Drive) -> None:
+    async def script(ui: Driver) -> None:
+        await ui.press("enter")
+        rms = 100 * STEP / 16**0.5  # one element of the sixteen of channel 3
+        assert f"most in 3: RMS {rms:.5g}" in ui.line("by channel")
+
+    drive(script, size=(100, 40))
+
+
+def test_a_layer_is_followed_through_the_stages(drive: Drive) -> None:
+    async def script(ui: Driver) -> None:
+        await ui.press("enter")
+        stages = {
+            line.split()[0]: line.split()[1] for line in ui.lines() if " f32 " in line or " u16 " in line
+        }
+        assert stages == {
+            "annotation": "hardswish_1",
+            "export": "hardswish_1",
+            "transform": "aten_hardswish_1",
+            "preprocess": "aten_hardswish_1",
+            "qnn": "aten_hardswish_1@0",
+            **{word: stages[word] for word in stages if word.startswith("aten.")},
+        }
+
+    drive(script, size=(100, 50))
+
+
+def test_the_table_tells_errors_made_from_errors_inherited(drive: Drive) -> None:
+    async def script(ui: Driver) -> None:
+        await ui.press("3")
+        rows = [line for line in ui.lines() if "aten_" in line and line[0] != " "]
+        signs = {word: row[0] for row in rows for word in row.split() if word.startswith("aten_")}
+        assert [name for name, sign in signs.items() if sign == "▲"] == [
+            "aten_hardswish_1@0",
+            "aten_gelu_8@0",
+        ]
+        assert sum(sign == "↓" for sign in signs.values()) == 7
+
+    drive(script, size=(100, 24))
+
+
+def test_the_next_source_is_one_key_away(drive: Drive) -> None:
+    async def script(ui: Driver) -> None:
+        await ui.press("3", "right_square_bracket", "right_square_bracket", "enter")
+        assert "aten.gelu.default" in ui.lines()[1]
+        await ui.press("escape", "right_square_bracket", "enter")  # round to the first
+        assert "aten.hardswish.default" in ui.lines()[1]
+
+    drive(script)
+
+
+def test_a_filter_leaves_what_it_says(drive: Drive) -> None:
+    async def script(ui: Driver) -> None:
+        await ui.press("3", "f", *["backspace"] * len("compared:yes"))
+        await ui.type("op:gelu local>4lsb")
+        assert column(ui.lines(), "aten_") == ["aten_gelu_8@0"]
+        await ui.press("enter")
+        assert "1 of 11 shown" in ui.line("shown")
+
+    drive(script, size=(100, 24))
+
+
+def test_a_filter_that_is_wrong_says_so_and_escape_undoes_it(drive: Drive) -> None:
+    async def script(ui: Driver) -> None:
+        await ui.press("3", "f")
+        await ui.type(" local>many")
+        assert "many is no number" in ui.text()
+        await ui.press("escape")
+        assert "10 of 11 shown" in ui.line("shown")
+
+    drive(script, size=(100, 24))
+
+
+def test_layers_sort_by_a_column(drive: Drive) -> None:
+    async def script(ui: Driver) -> None:
+        await ui.press("3")
+        for _ in range(12):
+            if "loc LSB↓" in ui.lines()[1]:
+                break
+            await ui.press("s")
+        assert column(ui.lines(), "aten_")[:2] == ["aten_hardswish_1@0", "aten_gelu_8@0"]
+        await ui.press("r")
+        assert column(ui.lines(), "aten_")[-2:] == ["aten_gelu_8@0", "aten_hardswish_1@0"]
+
+    drive(script, size=(120, 24))
+
+
+def test_a_click_on_a_title_sorts_and_a_second_one_turns_round(drive: Drive) -> None:
+    async def script(ui: Driver) -> None:
+        await ui.press("3")
+        x = ui.lines()[1].index("×floor") + 1
+        await ui.pilot.click("#layers", offset=(x, 0))
+        await ui.settle()
+        assert column(ui.lines(), "aten_")[0] == "aten_hardswish_1@0"
+        await ui.pilot.click("#layers", offset=(x, 0))
+        await ui.settle()
+        assert column(ui.lines(), "aten_")[-1] == "aten_hardswish_1@0"
+
+    drive(script, size=(120, 24))
+
+
+def test_layers_group_by_module(drive: Drive) -> None:
+    async def script(ui: Driver) -> None:
+        await ui.press("3", "m")
+        groups = [line for line in ui.lines() if line.startswith("▾")]
+        assert len(groups) == 10
+        assert "▲ 1" in next(line for line in groups if "block0.hardswish" in line)
+        assert "effect 86.0 %" in next(line for line in groups if "block0.hardswish" in line)
+
+    drive(script, size=(100, 40))
+
+
+def test_search_finds_while_typing_and_n_goes_on(drive: Drive) -> None:
+    async def script(ui: Driver) -> None:
+        await ui.press("3", "slash")
+        await ui.type("gelu")
+        await ui.press("enter", "enter")
+        assert "aten_gelu_3@0 · 5 of 11" in ui.text() or "aten_gelu_3@0 · 4 of 11" in ui.text()
+        await ui.press("escape", "n", "enter")
+        assert "aten_gelu_8@0" in ui.text()
+
+    drive(script)
+
+
+def test_saturated_values_are_counted(drive: Drive) -> None:
+    async def script(ui: Driver) -> None:
+        await ui.press("3")
+        assert "sat%" in ui.lines()[1]
+        assert ui.line("aten_relu_2@0").split()[-2:] in (["0.8", "net.py:5"], ["–", "0.8"])  # 1 of 128
+
+    drive(script, size=(100, 24))
+
+
+def test_the_pass_that_changed_the_numbers_is_marked_and_shown(drive: Drive) -> None:
+    async def script(ui: Driver) -> None:
+        await ui.press("2")
+        assert "BreakNumbers" in ui.line("≠ numbers: export → transform")
+        await ui.press("right_square_bracket")
+        await ui.pilot.pause(0.3)
+        await ui.settle()
+        assert "BreakNumbers  1 made  of transform" in ui.text()
+        assert "+ clamp_0 = aten.clamp(x, 0, 6) f32 1×8×4×4" in ui.text()
+
+    drive(script, size=(120, 40))
+
+
+def test_a_stage_unfolds_to_all_of_its_passes(drive: Drive) -> None:
+    async def script(ui: Driver) -> None:
+        await ui.press("2")
+        assert "Quiet36" not in ui.text()
+        await ui.press("home", "enter", "z", "z")
+        await ui.press(*["pagedown"] * 3)
+        assert "Quiet36" in ui.text()
+
+    drive(script, size=(100, 50))
+
+
+def test_what_a_pass_changed_of_a_node_is_named(drive: Drive) -> None:
+    async def script(ui: Driver) -> None:
+        await ui.press("2", "enter")
+        assert "AnnotateQuantAttrs  10 changed" in ui.text()
+        assert "encoding: –" in ui.text()
+        assert f"encoding: {STEP} zp 1000" in ui.text()
+
+    drive(script, size=(140, 40))
+
+
+def test_the_edge_graph_is_one_key_away(drive: Drive) -> None:
+    async def script(ui: Driver) -> None:
+        await ui.press("2", "e")
+        assert ui.lines()[0].startswith(" Overview › Passes › Graph transform")
+        assert "aten_convolution_0" in ui.text()
+        await ui.press("escape")
+        assert ui.lines()[0].startswith(" Overview › Passes ")
+
+    drive(script)
+
+
+def test_a_graph_is_walked_with_the_arrow_keys_and_linked_to_the_other_stages(drive: Drive) -> None:
+    async def script(ui: Driver) -> None:
+        await ui.press("enter", "w")
+        assert "● aten_hardswish_1@0  HardSwish" in ui.text()
+        await ui.press("right")
+        assert "● aten_relu_2@0  Relu" in ui.text()
+        await ui.press("less_than_sign")
+        assert "● aten_relu_2  aten.relu.default" in ui.text()
+        assert "[preprocess #0]" in ui.text()
+        await ui.press("left", "left")
+        assert "● aten_convolution_0 " in ui.text()
+        await ui.press("l")
+        assert "aten.convolution.default → QNN Conv2d" in ui.text()
+
+    drive(script)
+
+
+def test_a_tensor_is_shown_raw_real_and_as_a_difference(drive: Drive) -> None:
+    async def script(ui: Driver) -> None:
+        await ui.press("enter", "t", "w")  # w goes to the worst element
+        assert "htp − cpu (real) · slice [0, 3, :, :]" in ui.text()
+        row = ui.lines()[4].split()  # below the breadcrumb and the numbers of the columns: row 2
+        assert row == ["2", "0", "1", "0", "0"]  # 100 steps of 0.01 at column 1
+        await ui.press("v", "v")
+        assert " cpu (real)" in ui.text() or " local (real)" in ui.text()
+        while " htp (" not in ui.text():
+            await ui.press("v")
+        real = float(ui.lines()[4].split()[2].replace("−", "-"))
+        await ui.press("r")
+        assert int(ui.lines()[4].split()[2]) == round(real / STEP) + 1000
+
+    drive(script)
+
+
+def test_a_rung_of_the_ladder_opens_its_output(drive: Drive) -> None:
+    async def script(ui: Driver) -> None:
+        while not ui.app.screen.sheet.line.text.plain.lstrip().startswith("htp-tapped"):  # type: ignore[attr-defined]
+            await ui.press("j")
+        await ui.press("enter")
+        assert "Tensor output 0 of htp-tapped" in ui.lines()[0]
+        assert "htp-tapped − reference" in ui.text()
+
+    drive(script)
+
+
+def test_findings_lead_to_where_they_hold(drive: Drive) -> None:
+    async def script(ui: Driver) -> None:
+        await ui.press("5", "slash")
+        await ui.type("QD401")
+        await ui.press("enter", "enter")
+        await ui.pilot.pause(0.3)
+        await ui.settle()
+        assert ui.lines()[0].startswith(" Overview › Findings › Passes")
+        assert "BreakNumbers  1 made" in ui.text()
+
+    drive(script, size=(100, 40))
+
+
+def test_the_command_palette_goes_to_a_layer(drive: Drive) -> None:
+    async def script(ui: Driver) -> None:
+        await ui.press("ctrl+p")
+        await ui.type("gelu_8")
+        await ui.pilot.pause(0.3)
+        while isinstance(ui.app.screen, CommandPalette):  # one Enter to choose, one to go
+            await ui.press("enter")
+        assert "aten.gelu.default → QNN Gelu" in ui.text()
+
+    drive(script)
+
+
+def test_help_lists_the_keys_that_work_here(drive: Drive) -> None:
+    async def script(ui: Driver) -> None:
+        await ui.press("3", "question_mark")
+        text = ui.text()
+        assert "Filter" in text
+        assert "Next source" in text
+        assert "Copy the line" in text
+        await ui.press("escape")
+        assert ui.lines()[0].startswith(" Overview › Layers")
+
+    drive(script, size=(80, 60))
+
+
+def test_a_line_is_copied_as_text_and_as_json(drive: Drive) -> None:
+    async def script(ui: Driver) -> None:
+        await ui.press("3", "right_square_bracket", "c")
+        assert ui.app.clipboard.startswith("▲")
+        assert "aten_hardswish_1@0" in ui.app.clipboard
+        await ui.press("J")
+        data = json.loads(ui.app.clipboard)
+        assert (data["tensor"], data["local"]["max_lsb"]) == (
+            "aten_hardswish_1@0",
+            pytest.approx(100, abs=1e-3),
+        )
+
+    drive(script)
+
+
+def test_the_table_is_exported_as_csv(drive: Drive, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    async def script(ui: Driver) -> None:
+        await ui.press("3", "x", "x")
+
+    drive(script)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["net-layers-2.csv", "net-layers.csv"]
+    rows = list(csv.DictReader((tmp_path / "net-layers.csv").read_text(encoding="utf-8").splitlines()))
+    assert len(rows) == 10
+    assert {row["tensor"]: row["loc LSB"] for row in rows if row["loc LSB"] != "0"} == {
+        "aten_hardswish_1@0": "100",
+        "aten_gelu_8@0": "40",
+    }
+
+
+def test_escape_goes_back_to_where_one_was(drive: Drive) -> None:
+    async def script(ui: Driver) -> None:
+        await ui.press("3", "right_square_bracket", "enter", "w", "escape", "escape", "enter")
+        assert "aten.hardswish.default" in ui.lines()[1]  # the cursor is where it was
+        await ui.press("escape", "escape", "escape", "escape")
+        assert ui.lines()[0].startswith(" Overview")
+
+    drive(script)
+
+
+def test_a_theme_changes_at_once(drive: Drive) -> None:
+    async def script(ui: Driver) -> None:
+        before = ui.app.theme
+        await ui.press("T")
+        assert ui.app.theme != before
+        assert "hardswish" in ui.text()
+
+    drive(script)

@@ -96,6 +96,8 @@ def _backends(attribution: Attribution, effect: Effect) -> tuple[Cause, str]:
                 f"{effect.flushed:.1%} of its values become zero or lose most digits in half floats",
             )
         return "precision", f"half floats have {FEW_BITS} bits, which its values need more than"
+    if effect.fused and effect.excess > FLOOR_LIMIT:
+        return "kernel", "it is fused with the next op, and neither rounded nor clipped in between"
     if effect.half and effect.faint > MOST:
         return "flushed", f"{effect.faint:.0%} of the signal there is too small for half floats"
     if effect.excess > FLOOR_LIMIT:

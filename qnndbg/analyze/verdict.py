@@ -42,7 +42,7 @@ ROUNDING_DB = 15.0
 WORSE_DB = 6.0
 """The HTP may not double the error of the quantised model, ..."""
 INAUDIBLE_DB = 60.0
-"""... unless what it leaves is better than this."""
+"""... unless what it leaves is better than this. If it halves that error, it is not to blame at all."""
 SAME_NUMBERS_DB = 100.0
 """Two float graphs that agree better than this differ by the order of float32 additions only."""
 ROUNDING_LSB = 1.5
@@ -260,8 +260,12 @@ def _at_fault(name: StepName, rung: Rung | None, evidence: Evidence) -> bool:
         and _only_rounds(rung, evidence)
     ):
         return False
-    half = is_half(evidence.precision)
-    return kept < (FP16_OUTPUT_DB if half else BACKEND_DB) or (not half and _doubles(rung, evidence))
+    if is_half(evidence.precision):
+        return kept < FP16_OUTPUT_DB
+    now, before = quality(rung.against_eager), _quantised_quality(rung, evidence)
+    if now > before + WORSE_DB:
+        return False  # it left out a rounding or a clipping that spoils the model on the CPU
+    return kept < BACKEND_DB or (now < INAUDIBLE_DB and now < before - WORSE_DB)
 
 
 def _only_rounds(rung: Rung, evidence: Evidence) -> bool:
@@ -270,14 +274,13 @@ def _only_rounds(rung: Rung, evidence: Evidence) -> bool:
     return culprit is not None and culprit.cause == "rounding"
 
 
-def _doubles(rung: Rung, evidence: Evidence) -> bool:
-    """Whether the HTP more than doubles the error that the quantised model has already."""
+def _quantised_quality(rung: Rung, evidence: Evidence) -> float:
+    """How the quantised model on the CPU has the same output; NaN if it was not compared."""
     key = (rung.method, rung.sample, rung.output)
     before = [r for r in evidence.ladder if (r.method, r.sample, r.output) == key and r.name == "reference"]
     if not before or rung.against_eager is None:
-        return False
-    now = quality(rung.against_eager)
-    return now < INAUDIBLE_DB and now < quality(before[0].against_eager) - WORSE_DB
+        return math.nan
+    return quality(before[0].against_eager)
 
 
 def _leads_to(change: PassChange, rung: Rung) -> bool:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace as replace_dataclass
+
+import pytest
 from msgspec.structs import replace
 
 from qnndbg.analyze.causes import sources_of
@@ -28,9 +31,9 @@ def attribution(effect: Effect) -> Attribution:
     return Attribution(step="backend", method="forward", error=0.5, signal=1.0, effects=(effect,))
 
 
-def rung(name: str, against_previous: float) -> Rung:
-    error = ErrorMetrics(
-        sqnr_db=against_previous,
+def error(sqnr_db: float) -> ErrorMetrics:
+    return ErrorMetrics(
+        sqnr_db=sqnr_db,
         max_abs=1.0,
         mean_abs=1.0,
         relative_l2=1.0,
@@ -41,7 +44,11 @@ def rung(name: str, against_previous: float) -> Rung:
         nonfinite=0,
         elements=1,
     )
-    return Rung(name=name, output=0, against_eager=error, against_previous=error)
+
+
+def rung(name: str, against_previous: float, against_eager: float | None = None) -> Rung:
+    eager = error(against_previous if against_eager is None else against_eager)
+    return Rung(name=name, output=0, against_eager=eager, against_previous=error(against_previous))
 
 
 def evidence(tapped: float, htp: float) -> Evidence:
@@ -70,3 +77,26 @@ def test_no_place_is_named_if_only_the_production_build_errs() -> None:
     verdict = judge(evidence(tapped=70.0, htp=-10.0))
 
     assert (verdict.kind, verdict.culprit) == ("backend", "")
+
+
+@pytest.mark.parametrize(
+    ("eager", "kind"),
+    [(42.0, "quantisation"), (3.0, "format")],
+    ids=["better than its model", "as bad as its model"],
+)
+def test_an_htp_that_escapes_a_clipping_is_not_to_blame(eager: float, kind: str) -> None:
+    ladder = (
+        rung("quantized", 2.5),
+        rung("reference", 200.0, against_eager=2.5),
+        rung("htp-tapped", -6.0, against_eager=eager),
+        rung("htp", 200.0, against_eager=eager),
+    )
+    found = replace_dataclass(evidence(9.0, 9.0), ladder=ladder, precision="8a8w")
+
+    assert judge(found).kind == kind
+
+
+def test_a_fused_op_is_said_to_be_fused() -> None:
+    (source,) = sources_of(attribution(replace(EFFECT, floor=0.01, half=False, fused=True)))
+
+    assert (source.cause, "fuses" in source.detail) == ("fused", True)

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from qnndbg.cli import Subparsers
-from qnndbg.errors import EXIT_OK, UsageError
+from qnndbg.errors import EXIT_INTERNAL, EXIT_OK, UsageError
 from qnndbg.recording.store import open_recording
 
 
@@ -46,5 +46,4 @@ def run(args: argparse.Namespace) -> int:
         )
     from qnndbg.tui.app import run as run_app  # Textual takes half a second that no other verb pays
 
-    run_app(recording, args.source, other)
-    return EXIT_OK
+    return EXIT_OK if run_app(recording, args.source, other) else EXIT_INTERNAL

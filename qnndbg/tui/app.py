@@ -154,6 +154,8 @@ def _both(a: Session, b: Session) -> Both:
     return Both(a, b)
 
 
-def run(recording: Recording, source: Path = Path(), other: Recording | None = None) -> None:
-    """Show a recording, or how two differ, until the user leaves."""
-    QnndbgApp(recording, source, other).run()
+def run(recording: Recording, source: Path = Path(), other: Recording | None = None) -> bool:
+    """Show a recording, or how two differ, until the user leaves; False if it ended by a bug of ours."""
+    app = QnndbgApp(recording, source, other)
+    app.run()
+    return not app.return_code

@@ -215,6 +215,15 @@ class Layers(Page):
         room = self.size.width - len(text)
         return Text.assemble(text, (legend if room > len(legend) else "", "faint"))
 
+    def opened(self, sheet: Sheet, line: Line) -> None:
+        """Open a layer; of a module, show its layers alone."""
+        if isinstance(line.data, dict) and line.data["module"]:
+            self.query_text = f"{self.query_text} module:{line.data['module']}".strip()
+            self.again(keep=False)
+            self.show_status()
+        else:
+            super().opened(sheet, line)
+
     def action_sort(self, by: int) -> None:
         """Sort by the next column that is shown."""
         names = [column.name for column, _ in self.fit]

@@ -5,6 +5,8 @@ from __future__ import annotations
 from textual.worker import get_current_worker
 
 from qnndbg.analyze.elements import saturated
+from qnndbg.errors import RecordingError
+from qnndbg.tui.places import LayerAt
 from qnndbg.tui.state import Session
 
 
@@ -16,10 +18,16 @@ def fill_in(session: Session) -> bool:
         session.wait_for_rest()
         if worker.is_cancelled:
             return False
-        ref = session.sides(key).get("htp-tapped")
-        layer = session.layers[key]
-        known = ref is not None and layer.encoding is not None and not layer.reason
-        session.saturation[key] = (
-            saturated(session.recording.tensor(ref), layer.encoding) if known else None  # type: ignore[arg-type]
-        )
+        session.saturation[key] = _share(session, key)
     return True
+
+
+def _share(session: Session, key: LayerAt) -> float | None:
+    """None where it is not known; a tensor that cannot be read is said when its layer is opened."""
+    ref, layer = session.sides(key).get("htp-tapped"), session.layers[key]
+    if ref is None or layer.encoding is None or layer.reason:
+        return None
+    try:
+        return saturated(session.recording.tensor(ref), layer.encoding)
+    except RecordingError:
+        return None

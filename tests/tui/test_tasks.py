@@ -167,6 +167,8 @@ def test_layers_group_by_module(drive: Drive) -> None:
         assert len(groups) == 10
         assert "▲ 1" in next(line for line in groups if "block0.hardswish" in line)
         assert "effect 86.0 %" in next(line for line in groups if "block0.hardswish" in line)
+        await ui.press("home", "down", "down", "enter")  # the second group
+        assert column(ui.lines(), "aten_") == ["aten_hardswish_1@0"]
 
     drive(script, size=(100, 40))
 

@@ -12,6 +12,7 @@ import functools
 import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from threading import get_ident
 from typing import Any
 from unittest.mock import patch
 
@@ -26,7 +27,7 @@ from torchao.quantization.pt2e import quantize_pt2e
 
 from qnndbg.capture import hooks
 from qnndbg.capture.session import Session
-from qnndbg.errors import LoweringError
+from qnndbg.errors import LoweringError, UsageError
 
 _MANAGER = qnn_pass_manager.QnnPassManager
 _HOOKS: tuple[tuple[Any, str, Callable[..., Any]], ...] = (
@@ -64,7 +65,13 @@ def instrumented(session: Session) -> Iterator[None]:
 
     Raises:
         LoweringError: this version of ExecuTorch does not have one of the hooks.
+        UsageError: another thread is recording. Blocks that end in another order than the reverse of that in
+            which they began would take each other's hooks away.
     """
+    if getattr(PassBase.__call__, "thread", get_ident()) != get_ident():
+        raise UsageError(
+            "another thread of this process is recording", "let one block end before the next begins"
+        )
     with ExitStack() as stack:
         for owner, name, hook in _HOOKS:
             original = owner.__dict__.get(name)
@@ -99,6 +106,7 @@ def _wrapped(original: Any, hook: Callable[..., Any], session: Session) -> Any:
             return function(*args, **kwargs)
         return hook(session, function, *args, **kwargs)
 
+    wrapper.thread = get_ident()  # type: ignore[attr-defined]
     return staticmethod(wrapper) if isinstance(original, staticmethod) else wrapper
 
 

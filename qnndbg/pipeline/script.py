@@ -6,9 +6,13 @@ import atexit
 import runpy
 import sys
 import traceback
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TextIO
 
+import torch
 from msgspec.structs import replace
 
 from qnndbg.capture.instrument import instrumented
@@ -73,10 +77,10 @@ def _finished(session: Session, lowering: Lowering, place: Path, report: Report)
 def _run(script: str, arguments: tuple[str, ...]) -> int:
     """The exit code that the script would have had."""
     sys.argv[:] = [script, *arguments]
-    path = [*sys.path]
-    sys.path.insert(0, str(Path(script).resolve().parent))
     try:
-        runpy.run_path(script, run_name="__main__")
+        with _left_in_order():
+            sys.path.insert(0, str(Path(script).resolve().parent))
+            runpy.run_path(script, run_name="__main__")
     except SystemExit as stop:
         if stop.code is None or isinstance(stop.code, int):
             return (stop.code or 0) & 0xFF  # all that a process can say
@@ -86,12 +90,24 @@ def _run(script: str, arguments: tuple[str, ...]) -> int:
         traceback.print_exc(file=sys.stderr or sys.__stderr__)
         return INTERRUPTED if isinstance(error, KeyboardInterrupt) else 1
     finally:
-        # What comes behind the script is ours, whatever it did to what it was given.
-        sys.path[:] = [*sys.path, *(entry for entry in path if entry not in sys.path)]
         for name in ("stdout", "stderr"):
             _flush(getattr(sys, name))
             setattr(sys, name, getattr(sys, f"__{name}__"))
     return 0
+
+
+@contextmanager
+def _left_in_order() -> Iterator[None]:
+    """What comes behind the script is ours, whatever it did to the state that all code shares."""
+    path, limit, dtype = [*sys.path], sys.getrecursionlimit(), torch.get_default_dtype()
+    try:
+        with warnings.catch_warnings():
+            yield
+    finally:
+        sys.path += [entry for entry in path if entry not in sys.path]
+        sys.setrecursionlimit(max(limit, sys.getrecursionlimit()))
+        torch.set_default_dtype(dtype)
+        torch.set_default_device(None)
 
 
 def _flush(stream: TextIO | None) -> None:

@@ -197,7 +197,7 @@ def test_inputs_and_outputs_that_are_no_tensors(blocks: Any, folder: Path) -> No
             assert run is not None
             tensor, literal = run.results
             assert tensor is not None
-            np.testing.assert_array_equal(recording.tensor(tensor), outcome, err_msg=runner)
+            np.testing.assert_allclose(recording.tensor(tensor), outcome, rtol=1e-6, err_msg=runner)
             assert literal is None
     comparison = recording.comparison()
     assert comparison is not None
@@ -208,3 +208,13 @@ def test_inputs_and_outputs_that_are_no_tensors(blocks: Any, folder: Path) -> No
         [f"the further inputs of forward are {one}", f"make them what the example inputs are: {wanted}"]
         for one in given
     ]
+
+
+def test_one_thread_at_a_time_records(blocks: Any) -> None:
+    assert blocks["threads"] == {
+        "refused": [
+            "another thread of this process is recording",
+            "let one block end before the next begins",
+        ],
+        "later": [],
+    }

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -91,6 +92,19 @@ def nothing(place: Path) -> dict[str, Any]:
     return {"recordings": len(rec.recordings), "refused": refused}
 
 
+def threads(place: Path) -> dict[str, Any]:
+    """A second block in another thread while the first is open; then one within the other."""
+
+    def another() -> None:
+        with qnndbg.record(place.with_name("another")):
+            pass
+
+    with ThreadPoolExecutor(1) as pool, qnndbg.record(place):
+        refused = pool.submit(said, another).result()
+        another()
+    return {"refused": refused, "later": said(another)}
+
+
 def taken(place: Path) -> dict[str, Any]:
     """A place where a complete recording is."""
 
@@ -126,7 +140,7 @@ def literals(place: Path) -> dict[str, Any]:
 
 def main(out: str) -> None:
     folder = Path(out).parent
-    blocks = (samples, interrupted, nothing, literals)
+    blocks = (samples, interrupted, nothing, literals, threads)
     seen = {block.__name__: block(folder / block.__name__) for block in blocks}
     seen["taken"] = taken(folder / "samples")
     Path(out).write_text(json.dumps(seen), encoding="utf-8")

@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 import time
+import warnings
 
 import torch
 from executorch.backends.qualcomm.serialization.qc_schema import QcomChipset
@@ -41,6 +42,9 @@ if __name__ == "__main__":
     sys.stdout.write(f"script: child gave {os.waitpid(child, 0)[1]}\n")
     sys.stdout.flush()
     sys.path.clear()
+    warnings.simplefilter("error")
+    torch.set_default_dtype(torch.float16)
+    torch.set_default_device("meta")
     sys.stdout = sys.stderr = None
     os.kill(os.getpid(), signal.SIGINT)
     time.sleep(10)

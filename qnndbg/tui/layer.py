@@ -81,7 +81,10 @@ class Layer(Page):
     def _find(self) -> None:
         key = self.key
         try:
-            steps = timeline(self.session.recording, key.method, key.partition, key.tensor)
+            qnn = self.session.qnn(key.method, key.partition)
+            known_to_qnn = qnn is not None and any(t.name == key.tensor for t in qnn.tensors)
+            recording = self.session.recording
+            steps = timeline(recording, key.method, key.partition, key.tensor) if known_to_qnn else ()
             known = _Known(steps, self._elements("reference"), self._elements("local"))
         except QnndbgError as error:
             known = _Known(problem=f"{error.fact}; {error.hint}")

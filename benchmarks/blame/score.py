@@ -123,9 +123,9 @@ def _shares(what: str, rows: Sequence[Row]) -> str:
 
 
 def _contrast(rows: Sequence[Row]) -> Iterator[str]:
-    """What is right if the worst layer is named instead."""
-    faults = [row for row in rows if row.truth in NUMERIC and row.answer.culprits]
-    yield f"culprit of {len(faults)} faults that spoil numbers: {_right(row.right_culprit for row in faults)}"
+    """What is right if the worst layer is named instead, where a layer can be the answer."""
+    faults = [row for row in rows if row.truth in NUMERIC and _names_op(row.answer)]
+    yield f"culprit of {len(faults)} faults at an op: {_right(row.right_culprit for row in faults)}"
     errors: tuple[Error, ...] = ("accumulated", "local")
     for error in errors:
         worst = [(row, worst_layer(row.comparison, error)) for row in faults]
@@ -146,6 +146,10 @@ def _peers(rows: Sequence[Row]) -> Iterator[str]:
     )
     for error, count in Counter(row.peer.error for row in asked if row.peer and row.peer.error).items():
         yield f"  {count} times: {error}"
+
+
+def _names_op(answer: Answer) -> bool:
+    return any(rule.startswith("op:") for rule in answer.culprits)
 
 
 def _right(flags: Iterator[bool]) -> str:

@@ -21,7 +21,8 @@ VERBS = ("doctor", "record", "show", "diff", "check", "tui")
 EXIT_INTERRUPTED = 130  # what a shell reports of a command that SIGINT ended
 EXIT_BROKEN_PIPE = 141  # ... and SIGPIPE
 
-_ENVIRONMENT_FAULTS = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT)
+_FULL = (errno.ENOSPC, errno.EDQUOT)
+_ENVIRONMENT_FAULTS = (errno.EACCES, errno.EPERM, errno.EROFS, *_FULL)
 
 
 class Parser(argparse.ArgumentParser):
@@ -54,7 +55,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     except OSError as error:
         if error.errno not in _ENVIRONMENT_FAULTS:
             return _bug()
-        return _fail(f"{error.filename or 'a file'}: {error.strerror}", "", UsageError.exit_code)
+        hint = (
+            "free some space and try again" if error.errno in _FULL else "check the path and its permissions"
+        )
+        place = f"{error.filename}: " if error.filename else ""
+        return _fail(f"{place}{error.strerror}", hint, UsageError.exit_code)
     except Exception:  # noqa: BLE001  the border: uncaught, it would exit with 1, "difference found"
         return _bug()
 

@@ -6,6 +6,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from shlex import quote
 from types import TracebackType
 from typing import Any
 
@@ -121,7 +122,8 @@ def _run_script(args: argparse.Namespace, arguments: tuple[str, ...]) -> int:
     for recording in outcome.recordings:
         comparison, failure = recording.comparison(), recording.manifest.failure
         said = _failure(failure) if failure else comparison.verdict.text if comparison else "not compared"
-        print(f"{said}\nwrote {recording.folder}; see it: qnndbg show {recording.folder}", file=sys.stderr)
+        see = f"qnndbg show {quote(str(recording.folder))}"
+        print(f"{said}\nwrote {recording.folder}; see it: {see}", file=sys.stderr)
     return outcome.exit_code
 
 

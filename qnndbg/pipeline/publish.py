@@ -10,6 +10,7 @@ import shutil
 import weakref
 from importlib import metadata
 from pathlib import Path
+from shlex import quote
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -160,9 +161,11 @@ def keep(
     for path in (grown.absolute(), grown):
         hint = hint.replace(f"{path}/", "\0")
     failure = Failure(step=step, error=fact, hint=hint.replace("\0", inner), exit_code=error.exit_code)
-    _note(Writer(partial(folder)), failure)
-    _move(partial(folder), place)
-    where = f"what was captured: qnndbg show {place}"
+    try:
+        _note(Writer(partial(folder)), failure)
+    finally:  # on a full disk, too
+        _move(partial(folder), place)
+    where = f"what was captured: qnndbg show {quote(str(place))}"
     return type(error)(fact, f"{hint.replace(chr(0), f'{moved}/')}; {where}")
 
 
@@ -173,13 +176,15 @@ def _keep_foreign(
     place = _failed_place(folder)
     if isinstance(error, KeyboardInterrupt):
         failure = Failure(step=step, error="interrupted", exit_code=130)
-        error = KeyboardInterrupt(f"what was captured: qnndbg show {place}")
+        error = KeyboardInterrupt(f"what was captured: qnndbg show {quote(str(place))}")
     elif reason is not None:
         failure = Failure(step=step, error=reason[0], hint=reason[1])
     else:
         failure = Failure(step=step, error=f"{type(error).__name__}: {error}")
-    _note(Writer(partial(folder)), failure)
-    _move(partial(folder), place)
+    try:
+        _note(Writer(partial(folder)), failure)
+    finally:  # on a full disk, too
+        _move(partial(folder), place)
     return error
 
 

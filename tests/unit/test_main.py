@@ -53,7 +53,21 @@ def test_exit_code_is_the_verbs(code: int, run_verb: Callable[[Callable[[], int]
         (NothingComparedError("no tensor matches"), 5, "no tensor matches\n"),
         (WorkerFailedError("ValueError: no", "see log"), 70, "ValueError: no\nhint: see log\n"),
         (KeyboardInterrupt(), 130, "interrupted\n"),
-        (OSError(errno.ENOSPC, "No space left on device", "a/b"), 2, "a/b: No space left on device\n"),
+        (
+            OSError(errno.ENOSPC, "No space left on device", "a/b"),
+            2,
+            "a/b: No space left on device\nhint: free some space and try again\n",
+        ),
+        (
+            OSError(errno.ENOSPC, "No space left on device"),  # as a write has it
+            2,
+            "No space left on device\nhint: free some space and try again\n",
+        ),
+        (
+            PermissionError(errno.EACCES, "Permission denied", "a"),
+            2,
+            "a: Permission denied\nhint: check the path and its permissions\n",
+        ),
     ],
 )
 def test_errors_are_a_fact_and_a_hint(

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import gc
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -114,6 +116,27 @@ def test_an_interruption_is_kept_and_stays_one() -> None:
     assert isinstance(error, KeyboardInterrupt)
     assert str(error) == "what was captured: qnndbg show net.qnndbg"
     assert open_recording(PLACE).manifest.failure == Failure(step="lower", error="interrupted", exit_code=130)
+
+
+def test_a_place_is_named_as_a_shell_takes_it() -> None:
+    place = Path("my net's ü.qnndbg")
+    begin(place, manifest())
+    error = keep(place, "lower", LoweringError("it does not lower", "change it"))
+    assert isinstance(error, LoweringError)
+    command = error.hint.partition("; what was captured: ")[2]
+    assert shlex.split(command) == ["qnndbg", "show", "my net's ü.qnndbg"]
+    assert place.exists()
+
+
+def test_what_was_captured_is_kept_where_a_full_disk_takes_no_note(monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(self: Writer, **fields: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    begun()
+    monkeypatch.setattr(Writer, "update_manifest", full)
+    with pytest.raises(OSError, match="No space left on device"):
+        keep(PLACE, "lower", LoweringError("it does not lower", "change it"))
+    assert (names(), program(PLACE)) == (["net.qnndbg"], b"new")
 
 
 def test_an_exception_of_the_callers_own_goes_through() -> None:

@@ -16,6 +16,8 @@ from qnndbg.analyze.verdict import BACKEND_DB, Payload, quality
 from qnndbg.model.graph import Graph, Node, Ref, TensorRef
 from qnndbg.recording.store import Recording
 
+RIGHT_DB = 20.0
+"""A tensor that the HTP computed right, but for what its format costs."""
 SAME_DB = 60.0
 """An output and the tensor that it comes from are the same number, cast at most."""
 
@@ -69,6 +71,8 @@ def _difference(
         return ""  # the HTP fuses the rounding away that the tensor shows
     if output.dtype == np.int64 and np.array_equal(_int32_of(output), tensor.reshape(-1)):
         return "it is declared int64 and holds int32, two of them in each number"
+    if quality(measure(reference, tensor)) < RIGHT_DB:
+        return ""  # neither is right, so that what was computed is to be explained first
     return (
         f"the tensor that was computed has {_db(tensor, reference)} and the output {_db(output, reference)}"
     )

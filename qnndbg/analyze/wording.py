@@ -138,7 +138,7 @@ def misread_input(notes: Sequence[str], rung: Rung) -> Verdict:
     name = what.partition(":")[0]
     return Verdict(
         kind="input",
-        text=f"input: {what}; {output_name(rung)} has {decibels(rung.against_eager)} against eager",
+        text=f"input: {what}; as given, {output_name(rung)} has {decibels(rung.against_eager)} against eager",
         culprit=name,
         next_step="Hand it over contiguous: x.contiguous().",
         share=1.0,
@@ -279,7 +279,9 @@ def decibels(error: ErrorMetrics | None) -> str:
         return "no error"
     if error.nonfinite:
         return f"{error.nonfinite} elements that turned NaN or infinite"
-    return "an undefined SQNR (zero signal)" if error.sqnr_db is None else f"{error.sqnr_db:.1f} dB"
+    if error.sqnr_db is None:
+        return "an undefined SQNR (zero signal)"
+    return f"{round(error.sqnr_db, 1) or 0.0:.1f} dB"  # no minus zero
 
 
 def _module(source: Source) -> str:

@@ -114,7 +114,7 @@ def test_narrowing_pass_says_what_wraps() -> None:
 
 def test_misread_input_without_a_note_is_still_a_sentence() -> None:
     assert wording.misread_input((), RUNG).text.startswith(
-        "input: an input is not contiguous; the output has"
+        "input: an input is not contiguous; as given, the output has"
     )
 
 

@@ -44,7 +44,7 @@ def find(context: Context) -> Iterator[Finding]:
                 "QD206",
                 "error" if context.is_wrong("input", given.method) or _refused(context) else "note",
                 given.name,
-                f"{given.name} of sample {given.sample} {given.note.partition('; ')[2]}",
+                f"{given.name} of sample {given.sample}: {given.note.partition('; ')[2]}",
                 method=given.method,
             )
     yield from _io(context)

@@ -35,7 +35,7 @@ def _of_source(context: Context, source: Source) -> Finding:
     wrong = (source.step, source.method, source.sample, source.output) in context.faults
     severity: Severity = "note"
     if wrong:
-        severity = "error" if abs(source.share) >= CULPABLE else "note"
+        severity = "error" if source.share >= CULPABLE else "note"  # a negative share makes up for others
     return finding(
         CAUSE_RULES[source.cause],
         severity,

@@ -41,6 +41,10 @@ def html_report(page: Page, *, sort: Order = "local") -> str:
     return document(title, parts, subtitle=sections.headline(page))
 
 
+CONTROLS = {code: None for code in (*range(0x20), 0x7F) if chr(code) not in "\t\n"}
+"""What a stranger's names may hold and a page has no use for."""
+
+
 def document(title: str, parts: Sequence[Section | None], *, subtitle: Content = None) -> str:
     """A whole page around sections; None stands for one that has nothing to say.
 
@@ -70,7 +74,8 @@ def document(title: str, parts: Sequence[Section | None], *, subtitle: Content =
         el("footer", "Written by qnndbg. This file is complete: it loads nothing."),
         el("script", Markup(script)),
     )
-    return f"<!doctype html>\n{el('html', head, body, lang='en')}\n"
+    page = f"<!doctype html>\n{el('html', head, body, lang='en')}\n"
+    return page.translate(CONTROLS)
 
 
 def _bar(title: str, subtitle: Content, parts: Sequence[Section]) -> Markup:

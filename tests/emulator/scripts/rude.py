@@ -46,5 +46,6 @@ if __name__ == "__main__":
     torch.set_default_dtype(torch.float16)
     torch.set_default_device("meta")
     sys.stdout = sys.stderr = None
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background ignores it
     os.kill(os.getpid(), signal.SIGINT)
     time.sleep(10)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 
+from qnndbg.analyze.wording import short_op
 from qnndbg.model.attribution import Attribution, Effect, Rounding
 from qnndbg.model.limits import FP16_MAX
 from qnndbg.model.result import Cause, Source
@@ -107,8 +108,7 @@ def _backends(attribution: Attribution, effect: Effect) -> tuple[Cause, str]:
     if effect.excess > FLOOR_LIMIT:
         if effect.state:
             return "state", f"it reads the state {effect.state}, whose start value the program does not hold"
-        op = effect.op.split(".")[1] if effect.op.count(".") == 2 else effect.op
-        if effect.half and op in RUNNING_SUMS and effect.stagnates:
+        if effect.half and short_op(effect.op) in RUNNING_SUMS and effect.stagnates:
             return "stagnation", "its running sum is so large that half floats lose what is added"
         return "kernel", f"its error is {_times(effect.excess)} what rounding explains"
     if effect.half and effect.integers:

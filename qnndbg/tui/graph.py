@@ -55,11 +55,11 @@ class _OverGraphs(Page):
     @property
     def stop(self) -> Stop | None:
         """The value that keys are about."""
-        raise NotImplementedError
+        raise NotImplementedError  # abstract; the metaclass of Textual leaves no room for ABC
 
     def moved_to(self, at: GraphAt, name: str) -> None:
         """Show another graph, at the node that stands for the same value."""
-        raise NotImplementedError
+        raise NotImplementedError  # abstract; the metaclass of Textual leaves no room for ABC
 
     def action_stage(self, by: int) -> None:
         """Show the graph of the next stage, at the same value."""

@@ -79,7 +79,7 @@ class Page(Screen[None]):
 
     def body(self) -> Sequence[Widget]:
         """The sheets; the first has the cursor."""
-        raise NotImplementedError
+        raise NotImplementedError  # abstract; the metaclass of Textual leaves no room for ABC
 
     def table(self) -> tuple[str, list[list[object]]] | None:
         """The name of its table and the rows of it, headings first; None if it has none."""

@@ -10,15 +10,7 @@ from dataclasses import dataclass
 from qnndbg.analyze.causes import sources_of
 from qnndbg.analyze.ladder import climb
 from qnndbg.analyze.metrics import measure
-from qnndbg.analyze.normalize import (
-    Array,
-    dequantise,
-    numbers,
-    same_rank,
-    saturate,
-    saturate_infinite,
-    step_of,
-)
+from qnndbg.analyze.normalize import same_rank, step_of, value_on_cpu, value_on_htp
 from qnndbg.analyze.payload import payloads_of
 from qnndbg.analyze.rules import find
 from qnndbg.analyze.rules.context import Context
@@ -224,24 +216,18 @@ class _Layer:
         ref = self.sides[side].values.get(self.tensor.name)
         if ref is None:
             return None
-        reference = numbers(self.recording.tensor(ref), ref.dtype)
+        half = is_half(self.recording.manifest.precision)
+        reference = value_on_cpu(self.recording.tensor(ref), ref.dtype, half=half)
         if reference is None:
             return None
-        if is_half(self.recording.manifest.precision):
-            reference = saturate_infinite(reference)
-        target = same_rank(reference, self._target())
+        dumped = self.recording.tensor(self.sides["htp-tapped"].values[self.tensor.name])
+        target = same_rank(reference, value_on_htp(dumped, self.tensor.encoding, half=half))
         if target.shape != reference.shape:
             return None
         encoding = self._unit()
         step = None if encoding is None else step_of(encoding, reference.ndim)
         fp16 = encoding is None and self.tensor.dtype.startswith("FLOAT")
         return measure(reference, target, step=step, fp16=fp16)
-
-    def _target(self) -> Array:
-        raw = self.recording.tensor(self.sides["htp-tapped"].values[self.tensor.name])
-        if raw.dtype.kind == "f":
-            return saturate(raw) if is_half(self.recording.manifest.precision) else raw
-        return raw if self.tensor.encoding is None else dequantise(raw, self.tensor.encoding)
 
     def _unit(self) -> QuantParams | None:
         """The encoding whose steps the error is counted in: its own, or what a dequantise op reads."""

@@ -49,6 +49,31 @@ def saturate_infinite(array: Array) -> Array:
     return np.where(np.isinf(array), np.sign(array) * FP16_OVERFLOW[1], array)
 
 
+def value_on_htp(raw: Array, encoding: QuantParams | None, *, half: bool) -> Array:
+    """A dumped tensor in canonical form: the numbers that the next op reads.
+
+    Args:
+        raw: as dumped.
+        encoding: of the tensor, if it has one.
+        half: floats are half floats on the HTP.
+    """
+    if raw.dtype.kind == "f":
+        return saturate(raw) if half else raw
+    return raw if encoding is None else dequantise(raw, encoding)
+
+
+def value_on_cpu(array: Array, dtype: str, *, half: bool) -> Array | None:
+    """A reference in canonical form, and as the HTP can hold it at best; None without an error metric.
+
+    Args:
+        array: as stored.
+        dtype: the torch dtype that it stands for.
+        half: floats are half floats on the HTP.
+    """
+    reference = numbers(array, dtype)
+    return saturate_infinite(reference) if half and reference is not None else reference
+
+
 def step_of(encoding: QuantParams, rank: int) -> Array:
     """The size of one integer step, broadcastable over a tensor of that rank."""
     return _along(encoding.scales, encoding, rank)

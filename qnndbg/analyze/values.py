@@ -6,11 +6,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from qnndbg.analyze.normalize import Array, dequantise, numbers, same_rank, saturate, saturate_infinite
+from qnndbg.analyze.normalize import Array, same_rank, value_on_cpu, value_on_htp
 from qnndbg.model.graph import TensorRef
 from qnndbg.model.recording import RunnerName, is_half
 from qnndbg.model.result import LayerResult
 from qnndbg.recording.store import Recording
+
+CPU: tuple[RunnerName, RunnerName] = ("reference", "local")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,22 +37,17 @@ def values_of(recording: Recording, layer: LayerResult) -> Values | None:
     Raises:
         RecordingError: a tensor is missing or damaged.
     """
-    refs = {side: _find(recording, side, layer) for side in ("reference", "local", "htp-tapped")}
-    dumped = refs["htp-tapped"]
+    dumped = _find(recording, "htp-tapped", layer)
     if dumped is None:
         return None
-    raw = recording.tensor(dumped)
-    if raw.dtype.kind == "f":
-        target = saturate(raw) if is_half(recording.manifest.precision) else raw
-    else:
-        target = raw if layer.encoding is None else dequantise(raw, layer.encoding)
-    sides = [_side(recording, refs[side], target) for side in ("reference", "local")]
-    return Values(target.reshape(-1), *sides)
+    half = is_half(recording.manifest.precision)
+    target = value_on_htp(recording.tensor(dumped), layer.encoding, half=half)
+    reference, local = (_find(recording, side, layer) for side in CPU)
+    return Values(target.reshape(-1), _side(recording, reference, target), _side(recording, local, target))
 
 
-def _find(recording: Recording, runner: str, layer: LayerResult) -> TensorRef | None:
-    names: dict[str, RunnerName] = {"reference": "reference", "local": "local", "htp-tapped": "htp-tapped"}
-    run = recording.run(names[runner], layer.method)
+def _find(recording: Recording, runner: RunnerName, layer: LayerResult) -> TensorRef | None:
+    run = recording.run(runner, layer.method)
     found = (
         value.tensor
         for value in (run.values if run else ())
@@ -60,9 +57,10 @@ def _find(recording: Recording, runner: str, layer: LayerResult) -> TensorRef | 
 
 
 def _side(recording: Recording, ref: TensorRef | None, target: Array) -> Array | None:
-    reference = None if ref is None else numbers(recording.tensor(ref), ref.dtype)
+    if ref is None:
+        return None
+    half = is_half(recording.manifest.precision)
+    reference = value_on_cpu(recording.tensor(ref), ref.dtype, half=half)
     if reference is None or same_rank(reference, target).shape != reference.shape:
         return None
-    if is_half(recording.manifest.precision):
-        reference = saturate_infinite(reference)
     return np.ascontiguousarray(reference).reshape(-1)

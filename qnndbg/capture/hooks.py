@@ -26,7 +26,7 @@ Original = Callable[..., Any]
 
 def on_pass(session: Session, original: Original, self: Any, module: torch.fx.GraphModule) -> Any:
     """A pass of any pipeline."""
-    return session.active.run_pass(type(self).__name__, lambda: original(self, module), module)
+    return session.active.run_pass(type(self).__name__, lambda: original(self, module), module, self)
 
 
 def on_annotation(

@@ -15,6 +15,7 @@ from torch.export import ExportedProgram
 
 from qnndbg.capture.provenance import Lineage
 from qnndbg.capture.seen import Seen
+from qnndbg.capture.settings import settings_of
 from qnndbg.capture.snapshot import Weights, graph_from_module, graph_from_program
 from qnndbg.model.graph import Graph
 from qnndbg.model.recording import PassEvent, Stage
@@ -134,8 +135,17 @@ class Recorder:
             )
         )
 
-    def run_pass(self, name: str, call: Callable[[], Any], module: torch.fx.GraphModule) -> Any:
-        """Run a pass on a graph module and record what it did."""
+    def run_pass(
+        self, name: str, call: Callable[[], Any], module: torch.fx.GraphModule, owner: object = None
+    ) -> Any:
+        """Run a pass on a graph module and record what it did.
+
+        Args:
+            name: of the pass.
+            call: runs it.
+            module: what it gets.
+            owner: the pass itself, whose settings are kept if it fails.
+        """
         scope = self.scope
         if scope is None or self._depth:
             return call()
@@ -153,7 +163,12 @@ class Recorder:
             result = call()
         except BaseException as error:
             self._emit(
-                replace(event, error=f"{type(error).__name__}: {error}", seconds=time.perf_counter() - start)
+                replace(
+                    event,
+                    error=f"{type(error).__name__}: {error}",
+                    arguments=settings_of(owner),
+                    seconds=time.perf_counter() - start,
+                )
             )
             raise
         finally:

@@ -171,6 +171,8 @@ class PassEvent(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What the pass said of itself."""
     seconds: float = 0.0
     error: str = ""
+    arguments: dict[str, str] = {}
+    """Of a pass that failed: what it was made with."""
 
 
 class QnnTensor(Struct, frozen=True, kw_only=True, omit_defaults=True):

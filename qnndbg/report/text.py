@@ -210,8 +210,13 @@ def _passes(passes: tuple[PassEvent, ...], *, everything: bool) -> RenderableTyp
         names = [name if count == 1 else f"{name} ×{count}" for name, count in changed.items()]
         row = [stage, str(len(events)), str(changed.total()), str(claimed)]
         table.add_row(*row, *([Text(", ".join(names), "dim")] if everything else []))
-    failed = [Text(f"{event.name} failed: {event.error}", "bold red") for event in runs if event.error]
+    failed = [Text(_failed_pass(event), "bold red") for event in runs if event.error]
     return Group(table, *failed)
+
+
+def _failed_pass(event: PassEvent) -> str:
+    made_with = ", ".join(f"{name}={value}" for name, value in event.arguments.items())
+    return f"{event.name}{f'({made_with})' if made_with else ''} failed: {event.error}"
 
 
 def _environment(environment: Environment) -> Text:

@@ -167,6 +167,23 @@ def test_pass_may_return_a_new_module_or_nothing_at_all(lowering: Lowering) -> N
     assert (none.claimed_modified, len(lowering.after(none).outputs)) == (None, 1)
 
 
+def test_failing_pass_leaves_what_it_was_made_with(lowering: Lowering) -> None:
+    class Made:
+        def __init__(self) -> None:
+            self.edge_program = lowering.module
+            self.level, self.ops = 3, {torch.ops.aten.relu.default, torch.ops.aten.add.Tensor}
+            self.table = {"scale": [0.5, None], "long": "x" * 500}
+
+    with pytest.raises(ZeroDivisionError), lowering.stage("transform"):
+        lowering.recorder.run_pass("Made", lambda: 1 / 0, lowering.module, Made())
+    arguments = lowering.events[-1].arguments
+    assert list(arguments) == ["edge_program", "level", "ops", "table"]
+    assert (arguments["level"], arguments["ops"]) == ("3", "{aten.add.Tensor, aten.relu.default}")
+    assert arguments["edge_program"] == type(lowering.module).__name__
+    assert arguments["table"].startswith("{'scale': [0.5, None], 'long': 'xxx")
+    assert len(arguments["table"]) == 200
+
+
 def test_pass_that_fails_leaves_an_event_and_its_exception(lowering: Lowering) -> None:
     raised = KeyError("val")
 

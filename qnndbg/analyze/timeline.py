@@ -1,4 +1,4 @@
-"""The dtype and encoding of one value at every stage, from the float model to QNN's tensor and the program.
+"""The dtype, encoding and error of one value at every stage, from the float model to the program.
 
 Stages are joined by provenance: a node of a partition descends from nodes of the exported graph, which has
 the names of the quantised and the annotated one.
@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from qnndbg.analyze.delegates import delegate_outputs
+from qnndbg.analyze.verdict import SAME_NUMBERS_DB
 from qnndbg.model.graph import Arg, Atom, Graph, Node, QuantParams, Ref
 from qnndbg.model.recording import QnnGraph, QnnTensor, Stage
 from qnndbg.recording.store import Recording
@@ -19,6 +20,9 @@ NAMED: tuple[Stage, ...] = ("annotation", "quantized", "export")
 """Stages whose nodes have the names of the exported graph."""
 EDGE: tuple[Stage, ...] = ("edge", "transform")
 """Stages whose nodes have the names of the edge graph, as those of partitions mostly do."""
+
+MEASURED = {"reference": "preprocess", "htp-tapped": "qnn"}
+"""Rungs to the stages that they execute, where the names differ."""
 
 
 class Step(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -33,6 +37,15 @@ class Step(Struct, frozen=True, kw_only=True, omit_defaults=True):
     shape: tuple[int | str, ...] = ()
     encoding: QuantParams | None = None
     axis_order: tuple[int, ...] | None = None
+    against_eager: float | None = None
+    """SQNR in dB of the first sample's value, where eager has it too."""
+    against_previous: float | None = None
+    """The same against the stage before that has the value: what this one added."""
+
+    @property
+    def worsens(self) -> bool:
+        """Whether the stage changed the numbers, by more than the order of float32 additions does."""
+        return self.against_previous is not None and self.against_previous < SAME_NUMBERS_DB
 
 
 def timeline(recording: Recording, method: str, partition: int, tensor: str) -> tuple[Step, ...]:
@@ -60,6 +73,8 @@ def timeline(recording: Recording, method: str, partition: int, tensor: str) -> 
             encoding=found.encoding,
         )
     )  # fmt: skip
+    measured = _measured(recording, method, partition, tensor)
+    steps = [structs.replace(step, **measured.get(step.stage, {})) for step in steps]
     return (*steps, *_ports(recording, method, qnn, found))
 
 
@@ -67,6 +82,23 @@ def encodings_of_export(recording: Recording, method: str) -> Mapping[str, Quant
     """The encoding of each op of the quantised model, by the op's name in the exported graph."""
     graph = recording.first_graph("export", method)
     return _explicit(graph) if graph is not None else {}
+
+
+def _measured(
+    recording: Recording, method: str, partition: int, tensor: str
+) -> dict[str, dict[str, float | None]]:
+    """Stage to what the ladder of the layer says of it."""
+    ladder = recording.layer_ladder(method)
+    layers = ladder.layers if ladder is not None else ()
+    layer = next((one for one in layers if (one.partition, one.tensor) == (partition, tensor)), None)
+    if ladder is None or layer is None:
+        return {}
+    return {
+        MEASURED.get(rung, rung): {"against_eager": eager, "against_previous": previous}
+        for rung, eager, previous in zip(
+            ladder.rungs, layer.against_eager, layer.against_previous, strict=True
+        )
+    }
 
 
 def _stages(recording: Recording, method: str, node: Node, output: int) -> Iterator[Step]:

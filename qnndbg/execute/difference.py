@@ -33,7 +33,7 @@ class Ran:
         if node.constant is not None:
             return load(node.constant)
         value = self.values.get((name, 0))
-        return _logical(node, value, self.graph) if isinstance(value, torch.Tensor) else None
+        return logical(node, value, self.graph) if isinstance(value, torch.Tensor) else None
 
 
 def first_difference(
@@ -84,7 +84,8 @@ def _part(one: torch.Tensor | None, other: torch.Tensor | None, differs: Differs
     return differs(one.flatten().double().sort().values, other.flatten().double().sort().values)
 
 
-def _logical(node: Node, value: torch.Tensor, graph: Graph) -> torch.Tensor:
+def logical(node: Node, value: torch.Tensor, graph: Graph) -> torch.Tensor:
+    """A value that is laid out as the HTP stores it, in the layout of the model."""
     order = node.axis_order
     if not graph.stored_layout or order is None or value.dim() != len(order):
         return value

@@ -22,6 +22,7 @@ from qnndbg.execute.reference import Meaning, taken
 from qnndbg.model.graph import Graph, QuantParams, Ref, TensorRef
 from qnndbg.model.recording import QnnTensor, Run, RunnerName, Value, is_half
 from qnndbg.pipeline.attribute import attribute_backend, attribute_quantisation
+from qnndbg.pipeline.layer_ladder import LayerClimb
 from qnndbg.pipeline.pass_search import search_passes
 from qnndbg.pipeline.stored import tensor_from
 from qnndbg.recording.store import Recording, open_recording
@@ -49,6 +50,7 @@ class _References:
         self.inputs = [self._load(item.tensor) for item in recording.inputs(method, sample)]
         self.qnn = {g.partition: g for g in recording.qnn if g.method == method}
         self.partitions = {number: recording.graph(g.graph) for number, g in self.qnn.items()}
+        self.climb = LayerClimb(recording, method, sample, self.qnn)
 
     def run(self) -> None:
         self._before_edge()
@@ -58,6 +60,7 @@ class _References:
         outer = self.recording.last_graph("partition", self.method)
         if outer is not None:
             self._delegated(Program(outer, self.inputs, self._load, self.partitions))
+        self.writer.layer_ladder(self.climb.result())
 
     def _before_edge(self) -> None:
         """The eager and the quantised model, where they were not run themselves.
@@ -70,13 +73,13 @@ class _References:
         if not quantised:
             self._simple("eager", exported, "float")
             return
-        self._simple("quantized", exported)
         annotated = self.recording.first_graph("annotation", self.method)
         fits = self._takes_inputs(annotated)
+        prepared = self.recording.last_graph("annotation", self.method) if fits else None
         self._simple("eager", annotated if fits else exported, "float")
-        prepared = self.recording.last_graph("annotation", self.method)
-        if fits and prepared is not None and exported is not None:
-            self._simple("annotation", prepared, "float")
+        self._simple("annotation", prepared, "float")
+        self._simple("quantized", exported)
+        if prepared is not None and exported is not None:
             float_model = Program(prepared, self.inputs, self._load, meaning="float")
             # By the names that the float model has too; torch.export numbers them anew.
             converted = self.recording.last_graph("quantized", self.method)
@@ -88,15 +91,19 @@ class _References:
         return graph is not None and len(taken(graph, len(self.inputs))) == len(self.inputs)
 
     def _simple(self, runner: RunnerName, graph: Graph | None, meaning: Meaning = "quantised") -> None:
-        """Run a graph that has no delegates, unless somebody ran it already."""
-        if graph is None or self.recording.run(runner, self.method, self.sample) is not None:
+        """Run a graph that has no delegates; the outputs are kept unless somebody has them already."""
+        if graph is None:
             return
-        trace = Program(graph, self.inputs, self._load, meaning=meaning).run()
-        self._write(runner, trace.results, (), trace.problems)
+        program = Program(graph, self.inputs, self._load, meaning=meaning)
+        trace = program.run(self.climb.watch(runner, graph))
+        if self.recording.run(runner, self.method, self.sample) is None:
+            self._write(runner, trace.results, (), trace.problems)
 
     def _delegated(self, program: Program) -> None:
         trace = program.run()
         self._write("reference", trace.results, self._named(trace), trace.problems)
+        computed = {Place(n, *at): v for n, values in trace.values.items() for at, v in values.items()}
+        self.climb.rung("reference", computed)
         tapped = self.recording.run("htp-tapped", self.method, self.sample)
         if tapped is None:
             return
@@ -106,6 +113,7 @@ class _References:
             self.writer.run(mended)
             taps = self._taps(mended)
             local = evaluate_locally(program, taps)
+        self.climb.rung("htp-tapped", taps.values)
         self._write("local", local.results, self._named_local(local), local.problems)
         names = {place: tensor.name for place, tensor in self._tensors().items()}
         for found in attribute_backend(program, taps, local, names, self.method, self.sample):

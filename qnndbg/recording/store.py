@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from qnndbg.errors import RecordingError
 from qnndbg.model.attribution import Attribution, PassChange
 from qnndbg.model.graph import Graph, TensorRef
+from qnndbg.model.layer_ladder import LayerLadder
 from qnndbg.model.recording import Input, Manifest, PassEvent, QnnGraph, Run, RunnerName
 from qnndbg.model.result import Comparison
 from qnndbg.recording import schema
@@ -131,6 +132,18 @@ class Recording:
         """The passes that changed the numbers, where any did."""
         paths = sorted((self.folder / "pass-changes").glob("*.json"))
         return tuple(schema.decode(read_part(path), PassChange, path.name) for path in paths)
+
+    def layer_ladder(self, method: str = "forward", sample: int = 0) -> LayerLadder | None:
+        """What each rung adds to each layer of one sample, if it was measured."""
+        ladders = {(ladder.method, ladder.sample): ladder for ladder in self.layer_ladders}
+        return ladders.get((method, sample))
+
+    @functools.cached_property
+    def layer_ladders(self) -> tuple[LayerLadder, ...]:
+        """The ladders of the layers, by method and sample."""
+        paths = sorted((self.folder / "layer-ladders").glob("*.json"))
+        found = [schema.decode(read_part(path), LayerLadder, path.name) for path in paths]
+        return tuple(sorted(found, key=lambda ladder: (ladder.method, ladder.sample)))
 
     def run(self, runner: RunnerName, method: str = "forward", sample: int = 0) -> Run | None:
         """The run of one runner for one sample of one method; None if there was none."""

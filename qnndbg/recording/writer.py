@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from qnndbg.model.attribution import Attribution, PassChange
 from qnndbg.model.graph import Graph, TensorRef
+from qnndbg.model.layer_ladder import LayerLadder
 from qnndbg.model.recording import Manifest, PassEvent, QnnGraph, Run
 from qnndbg.model.result import Comparison
 from qnndbg.recording import schema
@@ -77,6 +78,10 @@ class Writer:
     def attribution(self, attribution: Attribution) -> None:
         """Write how one output's error splits over its places."""
         self._write(f"attributions/{file_name(attribution.id)}.json", schema.encode_pretty(attribution))
+
+    def layer_ladder(self, ladder: LayerLadder) -> None:
+        """Write what each rung adds to each layer."""
+        self._write(f"layer-ladders/{file_name(ladder.id)}.json", schema.encode(ladder))
 
     def pass_change(self, change: PassChange) -> None:
         """Write which pass changed the numbers between two rungs."""

@@ -14,6 +14,7 @@ from collections.abc import Mapping
 import msgspec
 
 from qnndbg.analyze.verdict import empty_comparison
+from qnndbg.model.layer_ladder import LayerLadder
 from qnndbg.model.recording import Manifest, PassEvent
 from qnndbg.model.result import Comparison, ErrorMetrics, LayerResult
 from qnndbg.report.layers import Order, ordered
@@ -31,6 +32,7 @@ def json_report(
     passes: tuple[PassEvent, ...],
     *,
     sort: Order = "order",
+    layer_ladders: tuple[LayerLadder, ...] = (),
 ) -> str:
     """What a recording says, as a JSON object in text; the arguments are those of the text report."""
     answer = comparison or empty_comparison()
@@ -45,6 +47,7 @@ def json_report(
         "verdict": _plain(answer.verdict),
         "ladder": _plain(answer.ladder),
         "layers": _layers(answer.layers, sort),
+        "layer_ladders": _plain(layer_ladders),
         "sources": _plain(answer.sources),
         "findings": _plain(answer.findings),
         "coverage": {**_fields(answer.coverage), "share": answer.coverage.share},

@@ -19,7 +19,13 @@ Format = Literal["text", "json", "md", "html", "csv", "junit", "sarif"]
 
 
 def _json(recording: Recording, sort: Order | None) -> str:
-    return json_report(recording.manifest, recording.comparison(), recording.passes, sort=sort or "order")
+    return json_report(
+        recording.manifest,
+        recording.comparison(),
+        recording.passes,
+        sort=sort or "order",
+        layer_ladders=recording.layer_ladders,
+    )
 
 
 def _markdown(recording: Recording, _: Order | None) -> str:

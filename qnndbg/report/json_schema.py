@@ -11,14 +11,15 @@ from typing import Any, get_args
 
 import msgspec
 
+from qnndbg.model.layer_ladder import LayerLadder
 from qnndbg.model.recording import Accuracy, Environment, Failure, Input, Method, Stage
 from qnndbg.model.result import Coverage, ErrorMetrics, Finding, LayerResult, Rung, Source, Verdict
 from qnndbg.report.as_json import REPORT_VERSION
 
 Schema = dict[str, Any]
 TYPES = (
-    Accuracy, Coverage, Environment, ErrorMetrics, Failure, Finding, Input, LayerResult, Method, Rung, Source,
-    Verdict,
+    Accuracy, Coverage, Environment, ErrorMetrics, Failure, Finding, Input, LayerLadder, LayerResult, Method,
+    Rung, Source, Verdict,
 )  # fmt: skip
 NUMBER_OR_NULL: Schema = {"anyOf": [{"type": "number"}, {"type": "null"}]}
 NAMES: Schema = {"type": "array", "items": {"type": "string"}}
@@ -71,6 +72,7 @@ def _top() -> Schema:
         verdict=_ref("Verdict"),
         ladder=_list("Rung"),
         layers=_list("LayerResult"),
+        layer_ladders=_list("LayerLadder"),
         sources=_list("Source"),
         findings=_list("Finding"),
         coverage=_ref("Coverage"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Literal
 
-from qnndbg.model.result import ErrorMetrics
+from qnndbg.model.result import MAX_SQNR_DB, ErrorMetrics
 
 NONE = "–"
 EQUAL = "="
@@ -45,7 +45,14 @@ def decibels(error: ErrorMetrics | None) -> str:
         return EQUAL
     if error.nonfinite:
         return "NaN/∞"
-    return NONE if error.sqnr_db is None else signed(error.sqnr_db)
+    return sqnr(error.sqnr_db)
+
+
+def sqnr(decibels: float | None) -> str:
+    """An SQNR by itself as a cell."""
+    if decibels is None:
+        return NONE
+    return EQUAL if decibels >= MAX_SQNR_DB else signed(decibels)
 
 
 def number(value: float) -> str:

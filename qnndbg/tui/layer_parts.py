@@ -78,15 +78,17 @@ def errors(session: Session, layer: LayerResult, width: int) -> Iterator[Line]:
 
 def stages(steps: Sequence[Step], key: LayerAt, width: int) -> Iterator[Line]:
     """What stands for it at each stage."""
-    yield title("Stages", "what stands for it, and its dtype and encoding")
-    room = max(min(width - 60, 50), 22)
+    yield title("Stages", "what stands for it, dB against eager, dtype and encoding")
+    room = max(min(width - 67, 50), 20)
     before: QuantParams | None = None
     for step in steps:
         changed = step.encoding is not None and before is not None and _differs(step.encoding, before)
         dtype = units.dtype(step.dtype) if step.stage == "qnn" else torch_dtype(step.dtype)
         order = f" order {''.join(map(str, step.axis_order))}" if step.axis_order else ""
         text = Text.assemble(
-            f"  {step.stage:<11} {units.clip_tensor(step.name, room):<{room}} {dtype:<5}",
+            f"  {step.stage:<11} {units.clip_tensor(step.name, room):<{room}} ",
+            (f"{units.sqnr(step.against_eager):>6} ", "changed" if step.worsens else "faint"),
+            f"{dtype:<5}",
             (f" {encoding_text(step.encoding):<20}", "changed" if changed else ""),
             (f"{'~' if changed else ' '} {shape_text(step.shape)}{order}", "faint"),
         )

@@ -163,10 +163,12 @@ def _timeline(steps: tuple[Step, ...]) -> Markup | None:
             el("span", step.stage, class_="stage"), el("code", step.name), short_op(step.op),
             el("span", dtype, class_="changed" if changed else None), f"{shape}{order}",
             el("span", encoding, class_="changed" if moved else None),
+            units.sqnr(step.against_eager),
+            el("span", units.sqnr(step.against_previous), class_="changed" if step.worsens else None),
         ])  # fmt: skip
         before = step
     return table(
-        ("stage", "name", "op", "dtype", "shape", "encoding"),
+        ("stage", "name", "op", "dtype", "shape", "encoding", "dB to eager", "dB to before"),
         rows,
-        caption="Dtype and encoding at every stage",
+        caption="Dtype, encoding and numbers (SQNR) at every stage",
     )

@@ -19,8 +19,9 @@ if TYPE_CHECKING:
     from qnndbg.model.target import Evaluation, Target
     from qnndbg.pipeline.live import record
     from qnndbg.recording.store import open_recording
+    from qnndbg.report.tables import open
 
-__all__ = ["Evaluation", "Target", "__version__", "diff", "open_recording", "record"]
+__all__ = ["Evaluation", "Target", "__version__", "diff", "open", "open_recording", "record"]
 
 __version__ = "0.1.0"
 
@@ -28,6 +29,7 @@ _PUBLIC = {
     "Evaluation": "qnndbg.model.target",
     "Target": "qnndbg.model.target",
     "diff": "qnndbg.analyze.diff.recordings",
+    "open": "qnndbg.report.tables",
     "open_recording": "qnndbg.recording.store",
     "record": "qnndbg.pipeline.live",
 }

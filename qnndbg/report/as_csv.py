@@ -49,11 +49,14 @@ def csv_report(comparison: Comparison | None, *, sort: Order = "order") -> str:
         comparison: None if the recording did not get that far.
         sort: order of the rows; ``position`` always counts in execution order.
     """
-    layers = comparison.layers if comparison else ()
+    return csv_text(header(), layer_rows(comparison.layers if comparison else (), sort=sort))
+
+
+def layer_rows(layers: tuple[LayerResult, ...], *, sort: Order = "order") -> list[list[Cell]]:
+    """The cells of each layer, under :func:`header`."""
     standing = dict(zip(layers, standings(layers), strict=True))
     position = {layer: number for number, layer in enumerate(layers)}
-    rows = ([position[layer], *_row(layer), standing[layer]] for layer in ordered(layers, sort))
-    return csv_text(header(), rows)
+    return [[position[layer], *_row(layer), standing[layer]] for layer in ordered(layers, sort)]
 
 
 def header() -> list[str]:

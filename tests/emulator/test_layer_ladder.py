@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 
+import qnndbg
 from qnndbg.analyze.timeline import timeline
 from qnndbg.model.layer_ladder import LayerLadder
 from qnndbg.model.recording import RunnerName
@@ -116,3 +117,12 @@ def test_timeline_says_where_the_numbers_move(recorded: Recorded) -> None:
         steps["preprocess"].against_eager
         == at(ladder_of(recording), "aten_hardswish_default@0", "reference")[0]
     )
+
+
+def test_values_as_a_table_are_those_that_were_dumped(recorded: Recorded) -> None:
+    recording = recorded(MIXED, "16a8w")
+    found = qnndbg.open(recording.folder).values("aten_convolution_default@0")
+    expected = dumped(recording, "aten_convolution_default@0")
+    assert found.loc[(0, 5, 14, 1), "htp"] == pytest.approx(expected[0, 5, 14, 1])
+    assert list(found.columns) == ["reference", "local", "htp"]
+    assert len(found) == expected.size

@@ -36,7 +36,7 @@ def print_triage(console: Console, triage: Triage, *, everything: bool = False) 
     sign, style = (units.SOUND, "bold green") if triage.passed else (units.BROKEN, "bold red")
     first, colon, rest = headline(triage).partition(":")
     console.print(_row(Text(sign, style), Text.assemble((first + colon, style), rest)))
-    for words in _arrows(triage):
+    for words in arrows(triage):
         console.print(_row(Text("→", "bold"), Text(words)))
     console.print()
     for label, page in (("A  baseline", triage.baseline), ("B  recording", triage.recording)):
@@ -56,7 +56,8 @@ def headline(triage: Triage) -> str:
     return f"{'passed' if triage.passed else 'regressed'}: {counts or 'nothing was judged'}"
 
 
-def _arrows(triage: Triage) -> Iterator[str]:
+def arrows(triage: Triage) -> Iterator[str]:
+    """Where it leaves the baseline, whom that is blamed on, and the verdict of what failed."""
     if triage.parting is not None:
         yield f"first difference from the baseline: {parted(triage.parting)}"
     elif triage.baseline is not None:

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 from msgspec.structs import replace
 
-from qnndbg.model.result import Comparison
 from qnndbg.model.triage import Triage
+from qnndbg.recording.store import Recording
 from qnndbg.report.diff_csv import diff_csv
 from qnndbg.report.diff_json import diff_json
 from qnndbg.report.diff_junit import diff_junit
@@ -37,12 +37,12 @@ DIFFS: dict[str, Callable[[Pair, DiffOrder | None], str]] = {
 }
 """Each takes two recordings that were compared, and the order of the layers."""
 
-TRIAGES: dict[str, Callable[[Triage, Comparison], str]] = {
+TRIAGES: dict[str, Callable[[Triage, Recording], str]] = {
     "json": lambda triage, _: triage_json(triage),
     "md": lambda triage, _: triage_markdown(triage),
     "html": lambda triage, _: triage_html(triage),
     "csv": lambda triage, _: triage_csv(triage),
-    "junit": triage_junit,
-    "sarif": lambda triage, _: triage_sarif(triage),
+    "junit": lambda triage, recording: triage_junit(triage, recording.comparison()),
+    "sarif": lambda triage, recording: triage_sarif(triage, recording.manifest.environment.qnndbg),
 }
-"""Each takes a triage, and the comparison of the recording that was judged."""
+"""Each takes a triage, and the recording that was judged."""

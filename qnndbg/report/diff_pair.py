@@ -25,6 +25,8 @@ class Pair:
     a: Comparison | None
     """None if the recording did not get that far."""
     b: Comparison | None
+    version: str
+    """Of the qnndbg that made B."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +55,7 @@ class OutputPair:
 
 def pair_from_recordings(a: Recording, b: Recording) -> Pair:
     """Compare two recordings, complete or not."""
-    return Pair(diff_recordings(a, b), a.comparison(), b.comparison())
+    return Pair(diff_recordings(a, b), a.comparison(), b.comparison(), b.manifest.environment.qnndbg)
 
 
 def output_pairs(pair: Pair) -> tuple[OutputPair, ...]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from qnndbg import __version__
 from qnndbg.model.diff import Side
 from qnndbg.model.result import Finding
 from qnndbg.model.triage import Triage
@@ -30,24 +29,29 @@ def diff_sarif(pair: Pair) -> str:
         "same": diff.same,
         "verdict": headline(diff),
     }
-    return _log(regressions_of_pair(pair), diff.b, about)
+    return _log(regressions_of_pair(pair), diff.b, about, pair.version)
 
 
-def triage_sarif(triage: Triage) -> str:
-    """What regressed, as a SARIF log."""
+def triage_sarif(triage: Triage, version: str) -> str:
+    """What regressed, as a SARIF log.
+
+    Args:
+        triage: of the check.
+        version: of the qnndbg that recorded.
+    """
     about: dict[str, Json] = {
         "recording": page_words(triage.recording),
         "baseline": page_words(triage.baseline) if triage.baseline else None,
         "passed": triage.passed,
         "verdict": triage_headline(triage),
     }
-    return _log(regressions_of_triage(triage), triage.recording, about)
+    return _log(regressions_of_triage(triage), triage.recording, about, version)
 
 
-def _log(findings: Sequence[Finding], side: Side, about: dict[str, Json]) -> str:
+def _log(findings: Sequence[Finding], side: Side, about: dict[str, Json], version: str) -> str:
     return sarif_log(
         findings,
-        version=__version__,
+        version=version,
         fallback=recorded_file(side.target),
         invocation={"executionSuccessful": True},
         about=about,

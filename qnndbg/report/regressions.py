@@ -136,7 +136,7 @@ def _judged(one: Judgement) -> Finding:
         severity=severity,
         where=one.where,
         message=f"{name} {one.status}: {numbers(one)}",
-        evidence="; ".join(part for part in (cause(one), one.waiver) if part),
+        evidence="; ".join(part for part in (cause(one, placed=True), one.waiver) if part),
         help=_HELP[rule] if one.fails else "",
         method=one.method,
         module=one.module,

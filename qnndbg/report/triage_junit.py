@@ -15,20 +15,20 @@ Key = tuple[str, str]
 """Method, and a module or an output."""
 
 
-def triage_junit(triage: Triage, comparison: Comparison) -> str:
+def triage_junit(triage: Triage, comparison: Comparison | None) -> str:
     """What was judged, as JUnit XML.
 
     Args:
         triage: of the check.
-        comparison: of the recording, which has the outputs and modules that are as they were.
+        comparison: of the recording: its outputs and modules, those that are as they were too.
     """
     pages = [("recording", triage.recording), ("baseline", triage.baseline)]
     outputs: dict[Key, bool] = {}
-    for rung in comparison.ladder:
+    for rung in comparison.ladder if comparison else ():
         key = rung.method, f"output {rung.output}"
         outputs[key] = rung.against_eager is not None or outputs.get(key, False)
     modules: dict[Key, bool] = {}
-    for layer in comparison.layers:
+    for layer in comparison.layers if comparison else ():
         key = layer.method, layer.module
         modules[key] = not layer.reason or modules.get(key, False)
     suites = (

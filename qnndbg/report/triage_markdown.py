@@ -55,7 +55,7 @@ def _table(found: Iterable[Judgement], by: str) -> str:
             code(place(one.module, one.source)),
             escaped(numbers(one)),
             escaped(one.said_by + ("" if one.limit is None else f" {one.limit:g}")),
-            escaped("; ".join(part for part in (cause(one, by), one.waiver) if part)),
+            escaped("; ".join(part for part in (cause(one, by, placed=True), one.waiver) if part)),
         )
         for one in found
     ]

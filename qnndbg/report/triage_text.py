@@ -144,8 +144,14 @@ def _number(value: Scalar) -> str:
     return units.signed(value) if isinstance(value, float) else units.dtype(scalar(value))
 
 
-def cause(one: Judgement, known: str = "") -> str:
-    """Whose change it is, if that is not known already, and what else about the layer changed."""
+def cause(one: Judgement, known: str = "", *, placed: bool = False) -> str:
+    """Whose change it is, and what else about the layer changed.
+
+    Args:
+        one: that was judged.
+        known: whom it is blamed on, if that is said already.
+        placed: the line of the code is said already.
+    """
     blame = one.blame
     if blame is None:
         return ""
@@ -153,5 +159,5 @@ def cause(one: Judgement, known: str = "") -> str:
     words += [f"first rung to move: {blame.rung}"] if blame.rung and blame.rung != blame.by else []
     words += [change_text(change) for change in blame.changes]
     words += [f"culprit: {blame.culprit}"] if blame.culprit else []
-    words += [one.source] if one.source else []
+    words += [one.source] if one.source and not placed else []
     return "; ".join(words)

@@ -28,7 +28,7 @@ def section(outputs: tuple[OutputPair, ...]) -> Section | None:
         "Ladders",
         card(
             el("div", _plot(ranked[0]), class_="scroll", tabindex=0, role="region", aria_label="Plot"),
-            el("ul", legend, el("li", _name(ranked[0])), class_="legend"),
+            el("ul", legend, el("li", _name(ranked[0])), class_="legend pair"),
         ),
         card(tables[:OPEN], rest if len(tables) > OPEN else None),
         note="SQNR of the outputs against eager, in dB; higher is better",

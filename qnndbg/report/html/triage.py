@@ -65,7 +65,7 @@ def _row(one: Judgement, by: str) -> Row:
         one.source,
         numbers(one),
         limit,
-        "; ".join(part for part in (cause(one, by), one.waiver) if part),
+        "; ".join(part for part in (cause(one, by, placed=True), one.waiver) if part),
     )
     return Row(one.status, cells)
 

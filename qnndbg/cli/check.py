@@ -81,7 +81,7 @@ def run(args: argparse.Namespace, script_arguments: tuple[str, ...] = ()) -> int
     _refuse_senseless(args)
     policy = _policy(args.policy)
     place = None if args.no_baseline else first_place(args)
-    opened(place, update=args.update)  # before anything takes long
+    opened(place, args.what, update=args.update)  # before anything takes long
     made = recordings(args, script_arguments)
     if len(made) > 1 and args.format != "text" and args.report is None:
         raise UsageError(
@@ -107,7 +107,7 @@ def _check(
 ) -> int:
     """Judge one recording; of a script's, each against a baseline of its own."""
     place = first and numbered(first, number)
-    before = opened(place, update=args.update)
+    before = opened(place, args.what, update=args.update)
     if before is None and args.update:
         compared(recording)  # a baseline must be one that passes could be held against
     else:

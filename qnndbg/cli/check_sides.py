@@ -57,11 +57,12 @@ def _recorded_at(args: argparse.Namespace) -> Path:
     return output or default_output(request)
 
 
-def opened(path: Path | None, *, update: bool) -> Recording | None:
+def opened(path: Path | None, what: str, *, update: bool) -> Recording | None:
     """The baseline; None if the policy alone is asked, or if there is none to compare with and one is made.
 
     Args:
         path: where it is, or goes to; None to ask the policy alone.
+        what: is judged.
         update: a missing or outdated one is made.
 
     Raises:
@@ -73,7 +74,8 @@ def opened(path: Path | None, *, update: bool) -> Recording | None:
     if not path.exists():
         raise UsageError(
             f"there is no baseline {path}",
-            "make one of what there is now with --update, or ask the policy alone with --no-baseline",
+            f"make one of what there is now, as in: qnndbg check --update {what}; or ask the policy alone with "
+            "--no-baseline",
         )
     return open_recording(path)
 

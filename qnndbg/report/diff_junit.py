@@ -70,7 +70,7 @@ def _modules(pair: Pair) -> Iterator[Case]:
         elif not compared and not layers:
             yield replace(case, outcome="skipped", message="no layer of it was compared")
         else:
-            yield replace(case, output=told or f"{compared} layers are the same")
+            yield replace(case, output=told or f"{compared} compared, of which none differs")
 
 
 def _layer(layer: LayerDiff) -> str:

@@ -74,8 +74,8 @@ def opened(path: Path | None, what: str, *, update: bool) -> Recording | None:
     if not path.exists():
         raise UsageError(
             f"there is no baseline {path}",
-            f"make one of what there is now, as in: qnndbg check --update {what}; or ask the policy alone with "
-            "--no-baseline",
+            f"make one of what there is now, as in: qnndbg check --update {what}; "
+            "or ask the policy alone with --no-baseline",
         )
     return open_recording(path)
 

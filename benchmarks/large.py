@@ -26,7 +26,13 @@ from qnndbg.model.result import Comparison, Coverage, ErrorMetrics, LayerResult,
 from qnndbg.recording.writer import Writer
 
 SPEC = TensorSpec((1, 64), "float32")
-PLAN: tuple[tuple[Stage, int], ...] = (("export", 20), ("edge", 25), ("transform", 40), ("preprocess", 15))
+PLAN: tuple[tuple[Stage, int], ...] = (
+    ("export", 20),
+    ("edge", 25),
+    ("transform", 40),
+    ("preprocess", 15),
+    ("executorch", 0),
+)
 """Stage and number of its passes."""
 EVERY = 5
 """Of so many passes one changes the graph."""

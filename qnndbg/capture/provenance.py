@@ -23,6 +23,8 @@ from qnndbg.model.graph import Origin
 _FRAME = re.compile(r'File "([^"]+)", line (\d+)')
 _TORCH = f"{Path(torch.__file__).parent}/"
 QUANTISER = "convert_pt2e"
+PARTITIONER = "to_backend"
+_DELEGATE = "higher_order.executorch_call_delegate"
 _QUANTISER_OPS = ("quantized_decomposed.", "torchao.")
 _NO_OPS = frozenset({"placeholder", "get_attr", "output"})
 
@@ -154,8 +156,15 @@ class Lineage:
     def _new(self, node: torch.fx.Node, maker: str, gone: dict[Roots, Line], stood: Line | None) -> Line:
         """The line of a node that was not there before.
 
-        One that came in the place of another is a part of it; one that came beside it was invented.
+        One that came in the place of another is a part of it; one that came beside it was invented. A
+        delegate stands for a whole partition, whatever node its meta is a copy of.
         """
+        line = self._replacing(node, maker, gone, stood)
+        return line._replace(created_by=PARTITIONER) if _of_delegate(node) else line
+
+    def _replacing(
+        self, node: torch.fx.Node, maker: str, gone: dict[Roots, Line], stood: Line | None
+    ) -> Line:
         roots = _roots_of(node)
         related = self._exported.get(roots, [])
         target = target_name(node.target)
@@ -229,6 +238,18 @@ class Lineage:
 
 def _key(node: torch.fx.Node) -> Key:
     return target_name(node.target) if node.op not in _NO_OPS else node.op, _roots_of(node)
+
+
+def _of_delegate(node: torch.fx.Node) -> bool:
+    """The call of a delegate, what it calls, or one of its results."""
+    if node.op == "get_attr":
+        return any(_calls_delegate(user) for user in node.users)
+    source = node.args[0] if target_name(node.target) == "operator.getitem" else node
+    return isinstance(source, torch.fx.Node) and _calls_delegate(source)
+
+
+def _calls_delegate(node: torch.fx.Node) -> bool:
+    return node.op == "call_function" and target_name(node.target) == _DELEGATE
 
 
 def _roots_of(node: torch.fx.Node) -> Roots:

@@ -66,8 +66,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _run(argv: Sequence[str]) -> int:
     rest: dict[str, tuple[str, ...]] = {}
-    if argv[:1] == ["record"]:  # the one verb behind which somebody else's arguments may follow
-        argv, script_arguments = import_module("qnndbg.cli.record").split(argv)
+    if argv[:1] in (["record"], ["check"]):  # somebody else's arguments may follow
+        module = import_module(f"qnndbg.cli.{argv[0]}")
+        argv, script_arguments = module.split(argv)
         rest["script_arguments"] = script_arguments
     args = _parser(argv).parse_args(argv)
     code: int = import_module(f"qnndbg.cli.{args.verb}").run(args, **rest)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from shlex import quote
 from types import TracebackType
@@ -16,7 +16,7 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from qnndbg.cli.show import print_report
 from qnndbg.errors import EXIT_OK, NothingComparedError, UsageError
 from qnndbg.model.recording import Failure
-from qnndbg.pipeline.record import Request, record, record_script
+from qnndbg.pipeline.record import Outcome, Request, record, record_script
 from qnndbg.recording.store import Recording
 
 STEPS = {
@@ -34,6 +34,8 @@ STEPS = {
 }
 
 
+VALUED = ("--precision", "--soc", "-o", "--output", "--sdk")
+"""Options that are followed by a value."""
 DEFAULT_PRECISION = "fp16"
 DEFAULT_SOC = "SM8650"
 
@@ -57,9 +59,13 @@ def add_parser(subparsers: Any) -> None:
     parser.add_argument("-q", "--quiet", action="store_true", help="no report and no progress")
 
 
-def split(argv: Sequence[str]) -> tuple[Sequence[str], tuple[str, ...]]:
-    """Our own arguments, and those behind a script, which are the script's."""
-    valued = {"--precision", "--soc", "-o", "--output", "--sdk"}
+def split(argv: Sequence[str], valued: Collection[str] = VALUED) -> tuple[Sequence[str], tuple[str, ...]]:
+    """Our own arguments, and those behind a script, which are the script's.
+
+    Args:
+        argv: the verb and all that follows.
+        valued: the verb's options that are followed by a value.
+    """
     taken = True  # the verb itself
     for i, word in enumerate(argv):
         if not taken and not word.startswith("-"):
@@ -102,17 +108,29 @@ def record_target(target: str, args: argparse.Namespace, *, force: bool) -> Reco
         return record(request, progress.event)
 
 
-def _run_script(args: argparse.Namespace, arguments: tuple[str, ...]) -> int:
-    """Run a script; its output, its files and its exit code are as if it ran alone, so ours go to stderr."""
+def record_scripted(args: argparse.Namespace, arguments: tuple[str, ...], *, force: bool) -> Outcome:
+    """Run a script as if it ran alone, with progress on stderr.
+
+    Args:
+        args: target, precision, soc, output, sdk and quiet.
+        arguments: the script's own.
+        force: replace recordings that are already there.
+
+    Raises:
+        UsageError: a precision or a SoC is asked for.
+    """
     if args.precision or args.soc:
         raise UsageError(
             "a script says itself which precision and SoC it lowers to", "leave out --precision and --soc"
         )
-    request = Request(
-        target=args.target, arguments=arguments, output=args.output, sdk=args.sdk, force=args.force
-    )
+    request = Request(target=args.target, arguments=arguments, output=args.output, sdk=args.sdk, force=force)
     with _Progress(quiet=args.quiet) as progress:
-        outcome = record_script(request, progress.script_event)
+        return record_script(request, progress.script_event)
+
+
+def _run_script(args: argparse.Namespace, arguments: tuple[str, ...]) -> int:
+    """Run a script; its output, its files and its exit code are its own, so what we say goes to stderr."""
+    outcome = record_scripted(args, arguments, force=args.force)
     if not outcome.recordings:
         print(
             f"{args.target} lowered nothing to QNN in its own process; nothing is recorded", file=sys.stderr

@@ -13,18 +13,24 @@ from rich.console import Console
 
 from qnndbg.errors import UsageError
 
+FORMATS = ("text", "json", "md", "html", "csv", "junit", "sarif")
+"""What a recording, a difference and a check can be written as."""
 WIDTH = 120
 """Columns of a text that goes to a file."""
 
 
 def add_output(parser: argparse.ArgumentParser) -> None:
-    """Declare ``-o FILE``."""
+    """Declare ``-o FILE``, also by the name that it has where ``-o`` is a recording."""
     parser.add_argument(
-        "-o", "--output", type=Path, metavar="FILE", help="write the report to a file; its folder must exist"
+        *("-o", "--output", "--report"),
+        dest="output",
+        type=Path,
+        metavar="FILE",
+        help="write the report to a file; its folder must exist",
     )
 
 
-def check_output(file: Path | None, recording: Path) -> None:
+def check_output(file: Path | None, *recordings: Path) -> None:
     """Refuse a file that cannot be written, before anything is computed.
 
     Raises:
@@ -36,7 +42,7 @@ def check_output(file: Path | None, recording: Path) -> None:
         raise UsageError(f"{file} is a folder", "give the report a file name, as in: -o report.html")
     if not file.absolute().parent.is_dir():
         raise UsageError(f"there is no folder {file.parent}", f"mkdir -p {file.parent}")
-    if file.resolve().is_relative_to(recording.resolve()):
+    if any(file.resolve().is_relative_to(recording.resolve()) for recording in recordings):
         raise UsageError(
             f"{file} is inside the recording, which no report changes", "write it beside the recording"
         )
@@ -56,6 +62,13 @@ def write_report(text: str, file: Path | None) -> None:
     finally:
         partial.unlink(missing_ok=True)
     print(f"wrote {file}", file=sys.stderr)
+
+
+def count(word: str) -> int:
+    """A number of layers, for an argument parser."""
+    if not word.isdecimal() or not int(word):
+        raise argparse.ArgumentTypeError(f"{word!r} is no number of layers")
+    return int(word)
 
 
 def drawn(draw: Callable[[Console], None]) -> str:

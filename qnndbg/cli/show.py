@@ -11,13 +11,11 @@ from rich.console import Console
 
 from qnndbg.cli import Subparsers
 from qnndbg.cli.output import print_drawn
-from qnndbg.cli.report_file import add_output, check_output, drawn, write_report
+from qnndbg.cli.report_file import FORMATS, add_output, check_output, count, drawn, write_report
 from qnndbg.errors import EXIT_OK, NothingComparedError, RecordingError
 from qnndbg.recording.store import Recording, open_recording
 from qnndbg.report import text
 from qnndbg.report.layers import Order
-
-FORMATS = ("text", "json", "md", "html", "csv", "junit", "sarif")
 
 
 def add_parser(subparsers: Subparsers) -> None:
@@ -34,7 +32,7 @@ def add_parser(subparsers: Subparsers) -> None:
     add_output(parser)
     rows = parser.add_mutually_exclusive_group()
     rows.add_argument(
-        "--layers", type=_count, default=text.SHOWN_LAYERS, metavar="N", help="rows of the text (%(default)s)"
+        "--layers", type=count, default=text.SHOWN_LAYERS, metavar="N", help="rows of the text (%(default)s)"
     )
     rows.add_argument("--all", action="store_true", help="leave nothing out of the text")
     parser.add_argument(
@@ -101,9 +99,3 @@ def _check_compared(recording: Recording) -> None:
     if recording.manifest.complete and comparison is not None and not comparison.coverage.compared:
         fact = f"{recording.folder} is complete, and yet no QNN tensor could be compared"
         raise NothingComparedError(fact, comparison.verdict.next_step)
-
-
-def _count(word: str) -> int:
-    if not word.isdecimal() or not int(word):
-        raise argparse.ArgumentTypeError(f"{word!r} is no number of layers")
-    return int(word)

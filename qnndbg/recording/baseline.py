@@ -125,6 +125,16 @@ def _files(data: BaselineData) -> dict[str, bytes]:
     return files
 
 
+def outdated(folder: Path) -> bool:
+    """Whether an older qnndbg wrote the baseline, so that its digests cannot be compared.
+
+    Raises:
+        RecordingError: it is damaged.
+    """
+    front = folder / FRONT
+    return front.is_file() and schema.decode(read_part(front), Front, FRONT).schema < BASELINE_SCHEMA_VERSION
+
+
 def open_baseline(folder: Path) -> Baseline:
     """Read a baseline.
 
@@ -137,7 +147,7 @@ def open_baseline(folder: Path) -> Baseline:
         raise SchemaError(
             f"{folder} has baseline schema {front.schema}, and this qnndbg works with "
             f"{BASELINE_SCHEMA_VERSION}",
-            "make it again: qnndbg check TARGET --update --baseline " + str(folder)
+            f"renew it from a recording of what is good: qnndbg check RECORDING --update --baseline {folder}"
             if front.schema < BASELINE_SCHEMA_VERSION
             else "update qnndbg: pip install --upgrade qnndbg",
         )

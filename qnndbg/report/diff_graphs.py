@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import NamedTuple
 
 from rich.console import Group, RenderableType
@@ -31,6 +30,12 @@ def short(op: str) -> str:
     return parts[1] if len(parts) > 2 else op
 
 
+def graph_name(graph: GraphDiff) -> str:
+    """Stage, partition and method of the snapshots, those that tell something."""
+    place = graph.stage if graph.partition is None else f"{graph.stage} {graph.partition}"
+    return place if graph.method == "forward" else f"{place} {graph.method}"
+
+
 def counts(graph: GraphDiff) -> str:
     """Such as ``30 → 31 nodes: 2 changed, 1 rewired, 1 only in B``; rewired by what is only in one."""
     if graph.nodes_a is None or graph.nodes_b is None:
@@ -56,25 +61,28 @@ def node_lines(graph: GraphDiff, limit: int | None, room: int) -> RenderableType
         limit: how many lines to show, with equal ones together; None shows every node.
         room: cells of the terminal.
     """
-    everything = limit is None
-    lines = [
-        *_alone("−", graph.only_a, everything=everything),
-        *_alone("+", graph.only_b, everything=everything),
-        *_changed(graph, everything=everything),
-    ]
     if limit is None:
+        lines = _lines(graph, everything=True)
         return Group(*(Text("  ".join(part for part in line if part)) for line in lines))
-    folded = _folded(lines)
+    folded = folded_lines(graph)
     rows = [(f"{count} {line.sign}", line.op, line.what, line.example) for line, count in folded[:limit]]
     hidden = len(folded) - len(rows)
     more = [Text(f"… {hidden} more; --all shows every node", "dim")] if hidden else []
     return Group(*aligned(rows, room, limits=(None, 18, 18, None), right=(0,)), *more)
 
 
-def _folded(lines: Iterable[Line]) -> list[tuple[Line, int]]:
-    """Lines that differ only in their example, with their number; the first of each."""
+def _lines(graph: GraphDiff, *, everything: bool) -> list[Line]:
+    return [
+        *_alone("−", graph.only_a, everything=everything),
+        *_alone("+", graph.only_b, everything=everything),
+        *_changed(graph, everything=everything),
+    ]
+
+
+def folded_lines(graph: GraphDiff) -> list[tuple[Line, int]]:
+    """The nodes that differ, those whose lines differ only in the example together; the first of each."""
     groups: dict[tuple[str, ...], list[Line]] = {}
-    for line in lines:
+    for line in _lines(graph, everything=False):
         groups.setdefault(line[:3], []).append(line)
     return [(group[0], len(group)) for group in groups.values()]
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
+from typing import Literal
 
 from rich.console import Group, RenderableType
 from rich.text import Text
@@ -15,23 +17,44 @@ from qnndbg.report.diff_graphs import short
 from qnndbg.report.diff_words import counted
 
 ORDER = ("regressed", "fixed", "worse", "better", "new", "gone", "changed")
+DiffOrder = Literal["status", "local", "accumulated", "order"]
 METHOD = 6
 NARROW, WIDE = 19, 90
 """Cells for the layer's name, and the room from which on it gets more."""
 STYLES = {"regressed": "bold red", "fixed": "bold green", "worse": "red", "better": "green"}
 
 
-def layer_section(layers: tuple[LayerDiff, ...], limit: int | None, room: int) -> RenderableType:
+def ordered(layers: tuple[LayerDiff, ...], by: DiffOrder) -> tuple[LayerDiff, ...]:
+    """The layers by status, by the decibels that an error lost from A to B, or in execution order."""
+    if by == "order":
+        return layers
+    if by == "status":
+        return tuple(sorted(layers, key=lambda layer: ORDER.index(layer.status)))
+    return tuple(sorted(layers, key=lambda layer: -lost(layer, by)))
+
+
+def lost(layer: LayerDiff, by: Literal["local", "accumulated"]) -> float:
+    """Decibels by which an error is worse in B; minus infinity where one side has none."""
+    a, b = (getattr(side, by) if side else None for side in (layer.a, layer.b))
+    if a is None or b is None or a.sqnr_db is None or b.sqnr_db is None:
+        return -math.inf
+    return float(a.sqnr_db - b.sqnr_db)
+
+
+def layer_section(
+    layers: tuple[LayerDiff, ...], limit: int | None, room: int, by: DiffOrder = "status"
+) -> RenderableType:
     """How many of each, and a table of those that a person need look at.
 
     Args:
         layers: all that differ.
         limit: rows; None shows all.
         room: cells of the terminal.
+        by: order of the rows.
     """
     counts = Counter(str(layer.status) for layer in layers)
-    ranked = sorted(layers, key=lambda layer: ORDER.index(layer.status))
-    shown = ranked if limit is None else [layer for layer in ranked if layer.status != "changed"][:limit]
+    ranked = ordered(layers, by)
+    shown = list(ranked if limit is None else [la for la in ranked if la.status != "changed"][:limit])
     parts: list[RenderableType] = [Text(counted(counts, ORDER))]
     if shown:
         parts += _lines(shown, room)
@@ -62,9 +85,9 @@ def _lines(layers: list[LayerDiff], room: int) -> list[Text]:
                 layer.status,
                 units.clip_right(side.method, METHOD) if several else "",
                 units.clip_tensor(side.tensor, size),
-                _arrow(layer, *map(units.decibels, local)),
-                _arrow(layer, *map(_steps, local)),
-                _arrow(layer, *map(units.decibels, accumulated)),
+                arrow(layer, *map(units.decibels, local)),
+                arrow(layer, *map(steps, local)),
+                arrow(layer, *map(units.decibels, accumulated)),
                 " ".join(part for part in (short(side.op), side.module) if part),
             )
         )
@@ -78,12 +101,14 @@ def _lines(layers: list[LayerDiff], room: int) -> list[Text]:
     return [head, *body]
 
 
-def _steps(error: ErrorMetrics | None) -> str:
+def steps(error: ErrorMetrics | None) -> str:
+    """The largest error in steps of the encoding where there is one, else of half floats."""
     with_lsb = error is not None and error.max_lsb is not None
     return units.steps(error, "LSB" if with_lsb else "ULP")
 
 
-def _arrow(layer: LayerDiff, a: str, b: str) -> str:
+def arrow(layer: LayerDiff, a: str, b: str) -> str:
+    """Both sides of a cell, or the one that there is."""
     if layer.a is None or layer.b is None:
         return b if layer.a is None else a
     return f"{a} → {b}" if a != b else a

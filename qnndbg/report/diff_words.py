@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from qnndbg.model.diff import Change, Diff, Parting, PassRun, RungDiff, Scalar
+from qnndbg.model.diff import Change, Diff, Parting, PassRun, RungDiff, Scalar, Side
 from qnndbg.model.result import ErrorMetrics
 from qnndbg.report import units
 
@@ -25,6 +25,16 @@ def headline(diff: Diff) -> str:
         unless = ", though the environment differs" if diff.environment else ""
         return f"same: passes, graphs, QNN graphs and numbers{unless}"
     return f"different: {parted(diff.first_parting)}" if diff.first_parting else f"different: {_rest(diff)}"
+
+
+def page_words(page: Side) -> str:
+    """What was recorded, and how it ended if that was early."""
+    words = [word for word in (page.target, page.precision, page.soc) if word]
+    if page.failure:
+        words.append(f"ends early: {page.failure}")
+    elif not page.complete:
+        words.append("not complete")
+    return " · ".join(words)
 
 
 def _rest(diff: Diff) -> str:

@@ -20,7 +20,10 @@ from qnndbg.report.as_json import Json
 SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 """The name of the schema; nothing is fetched from there."""
 RULES_PAGE = "docs/reference/rules.md"
-FAMILIES = {"1": "numerics", "2": "encoding", "3": "graph", "4": "passes", "5": "method"}
+FAMILIES = {
+    "1": "numerics", "2": "encoding", "3": "graph", "4": "passes", "5": "method", "6": "regression",
+}  # fmt: skip
+"""By the first digit of a rule's number."""
 SOURCE_ROOT = "%SRCROOT%"
 """What relative paths are relative to, by the usual name for it."""
 FINGERPRINT = "qnndbg/v1"
@@ -62,6 +65,8 @@ def sarif_log(
     fallback: str,
     invocation: dict[str, Json],
     about: dict[str, Json],
+    rules: Sequence[Rule] = RULES,
+    page: str = RULES_PAGE,
 ) -> str:
     """Any findings as a SARIF log of one run.
 
@@ -71,17 +76,20 @@ def sarif_log(
         fallback: the file for findings without a line; empty if there is none.
         invocation: how the run went, as SARIF has it.
         about: properties of the run.
+        rules: that the findings may be of.
+        page: describes the rules.
     """
+    numbers = {rule.id: number for number, rule in enumerate(rules)}
     driver: dict[str, Json] = {
         "name": "qnndbg",
         "semanticVersion": version,
-        "rules": [_rule(rule) for rule in RULES],
+        "rules": [_rule(rule, page) for rule in rules],
     }
     run: dict[str, Json] = {
         "tool": {"driver": driver},
         "invocations": [invocation],
         "columnKind": "unicodeCodePoints",
-        "results": [_result(finding, fallback) for finding in findings],
+        "results": [_result(finding, fallback, numbers) for finding in findings],
         "properties": about,
     }
     log: dict[str, Json] = {"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}
@@ -94,8 +102,8 @@ def recorded_file(target: str) -> str:
     return file if file.endswith(".py") else ""
 
 
-def _rule(rule: Rule) -> Json:
-    page = f"{RULES_PAGE}#{rule.id.lower()}"
+def _rule(rule: Rule, page: str) -> Json:
+    page = f"{page}#{rule.id.lower()}"
     return {
         "id": rule.id,
         "name": "".join(word.capitalize() for word in re.findall(r"[A-Za-z0-9]+", rule.title)),
@@ -106,10 +114,10 @@ def _rule(rule: Rule) -> Json:
     }
 
 
-def _result(found: Finding, fallback: str) -> Json:
+def _result(found: Finding, fallback: str, numbers: dict[str, int]) -> Json:
     more = {"evidence": found.evidence, "help": found.help, "method": found.method, "module": found.module}
     text = f"{found.message}. {found.evidence}." if found.evidence else f"{found.message}."
-    number = {rule.id: number for number, rule in enumerate(RULES)}.get(found.rule)
+    number = numbers.get(found.rule)
     return {
         "ruleId": found.rule,
         **({} if number is None else {"ruleIndex": number}),

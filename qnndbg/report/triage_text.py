@@ -36,7 +36,7 @@ def print_triage(console: Console, triage: Triage, *, everything: bool = False) 
     sign, style = (units.SOUND, "bold green") if triage.passed else (units.BROKEN, "bold red")
     first, colon, rest = headline(triage).partition(":")
     console.print(_row(Text(sign, style), Text.assemble((first + colon, style), rest)))
-    for words in _arrows(triage):
+    for words in arrows(triage):
         console.print(_row(Text("→", "bold"), Text(words)))
     console.print()
     for label, page in (("A  baseline", triage.baseline), ("B  recording", triage.recording)):
@@ -56,7 +56,8 @@ def headline(triage: Triage) -> str:
     return f"{'passed' if triage.passed else 'regressed'}: {counts or 'nothing was judged'}"
 
 
-def _arrows(triage: Triage) -> Iterator[str]:
+def arrows(triage: Triage) -> Iterator[str]:
+    """Where it leaves the baseline, whom that is blamed on, and the verdict of what failed."""
     if triage.parting is not None:
         yield f"first difference from the baseline: {parted(triage.parting)}"
     elif triage.baseline is not None:
@@ -143,8 +144,14 @@ def _number(value: Scalar) -> str:
     return units.signed(value) if isinstance(value, float) else units.dtype(scalar(value))
 
 
-def cause(one: Judgement, known: str = "") -> str:
-    """Whose change it is, if that is not known already, and what else about the layer changed."""
+def cause(one: Judgement, known: str = "", *, placed: bool = False) -> str:
+    """Whose change it is, and what else about the layer changed.
+
+    Args:
+        one: that was judged.
+        known: whom it is blamed on, if that is said already.
+        placed: the line of the code is said already.
+    """
     blame = one.blame
     if blame is None:
         return ""
@@ -152,5 +159,5 @@ def cause(one: Judgement, known: str = "") -> str:
     words += [f"first rung to move: {blame.rung}"] if blame.rung and blame.rung != blame.by else []
     words += [change_text(change) for change in blame.changes]
     words += [f"culprit: {blame.culprit}"] if blame.culprit else []
-    words += [one.source] if one.source else []
+    words += [one.source] if one.source and not placed else []
     return "; ".join(words)

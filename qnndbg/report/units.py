@@ -55,6 +55,14 @@ def sqnr(decibels: float | None) -> str:
     return EQUAL if decibels >= MAX_SQNR_DB else signed(decibels)
 
 
+def with_unit(error: ErrorMetrics | None) -> str:
+    """The SQNR within a sentence: ``40.2 dB``, or in words what is none."""
+    cell = decibels(error)
+    if cell == EQUAL:
+        return "equal"
+    return f"{cell} dB" if cell[-1].isdigit() else "no number" if cell == NONE else cell
+
+
 def number(value: float) -> str:
     """A count of steps in at most six characters."""
     if value >= 1e6:

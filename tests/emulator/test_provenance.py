@@ -191,6 +191,21 @@ def test_tensors_are_traced_to_what_they_come_from(
     )
 
 
+def test_a_delegate_is_made_by_the_partitioner(recordings: list[Recording]) -> None:
+    for recording in recordings:
+        (delegated,) = {event.after for event in recording.passes if event.name == "to_backend"}
+        last = [event.after for event in recording.passes if event.stage == "executorch"][-1]
+        for graph in map(recording.graph, (delegated, last)):
+            makers = {node.target: node.origin.created_by for node in graph.nodes if node.op != "output"}
+            inputs = [node.target for node in graph.nodes if node.op == "placeholder"]
+            assert makers == {
+                **dict.fromkeys(inputs, ""),
+                "lowered_module_0": "to_backend",
+                "higher_order.executorch_call_delegate": "to_backend",
+                "operator.getitem": "to_backend",
+            }
+
+
 def test_sources_are_files_of_the_users(recordings: list[Recording]) -> None:
     files = {origin.source.rpartition(":")[0] for r in recordings for *_, origin in computed(r)} - {""}
     assert {Path(file).name for file in files} == {SCRIPT.name}

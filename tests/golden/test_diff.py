@@ -15,6 +15,7 @@ from qnndbg.model.diff import Diff
 from qnndbg.model.graph import Origin
 from qnndbg.model.recording import Fallback, Method
 from qnndbg.model.result import Comparison, Coverage, Verdict
+from qnndbg.recording.store import Recording
 from qnndbg.report.diff_json import diff_json
 from qnndbg.report.diff_text import print_diff
 from tests.golden.conftest import ENVIRONMENT, Golden, layers, rungs
@@ -68,13 +69,12 @@ def steps(*passes: Step, last: Any) -> list[Step]:
     ]
 
 
-@pytest.fixture
-def regressed(tmp_path: Path) -> Diff:
+def sides(folder: Path) -> tuple[Recording, Recording]:
     """A pass that came with an update coarsens an encoding, and an op is kept on the CPU."""
     other = {node.name: f"{node.name}_0" for node in FUSED.nodes}
     fallback = Fallback(node="aten_topk_default", op="aten.topk.default", reason="no builder")
     a = lowering(
-        tmp_path / "a",
+        folder / "a",
         steps(last=MODEL),
         results={"eager": [1.0, 2.0], "htp": [1.0, 2.25]},
         comparison=comparison(GOOD, 39.8),
@@ -85,7 +85,7 @@ def regressed(tmp_path: Path) -> Diff:
     )
     newer = replace(ENVIRONMENT, packages={**ENVIRONMENT.packages, "executorch": "1.6.0"})
     b = lowering(
-        tmp_path / "b",
+        folder / "b",
         steps(("transform", "WidenHardswish", renamed(FUSED, other)), last=renamed(FUSED, other)),
         results={"eager": [1.0, 2.0], "htp": [1.5, 2.0]},
         comparison=comparison(BAD, 20.4),
@@ -94,7 +94,12 @@ def regressed(tmp_path: Path) -> Diff:
         environment=newer,
         methods=(Method(name="forward", partitions=1, fallbacks=(fallback,)),),
     )
-    return diff_recordings(a, b)
+    return a, b
+
+
+@pytest.fixture
+def regressed(tmp_path: Path) -> Diff:
+    return diff_recordings(*sides(tmp_path))
 
 
 def printed(diff: Diff, width: int, **options: Any) -> str:

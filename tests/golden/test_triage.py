@@ -15,6 +15,7 @@ from qnndbg.gate.policy import parse_policy
 from qnndbg.gate.triage import triage
 from qnndbg.model.recording import Fallback, Method
 from qnndbg.model.triage import Triage
+from qnndbg.recording.store import Recording
 from qnndbg.report.triage_json import triage_json
 from qnndbg.report.triage_text import print_triage
 from tests.golden.conftest import Golden
@@ -34,12 +35,11 @@ expires = 2030-01-31
 """
 
 
-@pytest.fixture
-def found(tmp_path: Path) -> Triage:
+def judged(folder: Path) -> tuple[Triage, Recording]:
     """An encoding coarser, a dtype wider, an op on the CPU, and something of each other status."""
     fallback = Fallback(node="aten_topk_default", op="aten.topk.default", reason="no builder")
     a = recorded(
-        tmp_path / "a",
+        folder / "a",
         of(1.0, encoding=encoding(0.1), module="act", source="net.py:7"),
         of(1.5, "linear", module="head"),
         of(4.0, "add"),
@@ -47,7 +47,7 @@ def found(tmp_path: Path) -> Triage:
         methods=(Method(name="forward", partitions=1),),
     )
     b = recorded(
-        tmp_path / "b",
+        folder / "b",
         of(12.0, encoding=encoding(0.9), module="act", source="net.py:8"),
         of(6.0, "linear", module="head", dtype="UFIXED_POINT_16"),
         of(2.0, "add", dtype="UFIXED_POINT_16"),
@@ -57,7 +57,12 @@ def found(tmp_path: Path) -> Triage:
         methods=(Method(name="forward", partitions=1, fallbacks=(fallback,)),),
         environment=replace(a.manifest.environment, packages={"executorch": "1.6.0"}),
     )
-    return triage(b, baseline_of(a), parse_policy(POLICY, "qnndbg.toml"))
+    return triage(b, baseline_of(a), parse_policy(POLICY, "qnndbg.toml")), b
+
+
+@pytest.fixture
+def found(tmp_path: Path) -> Triage:
+    return judged(tmp_path)[0]
 
 
 def printed(found: Triage, width: int, **options: Any) -> str:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import argparse
 import json
+import shlex
 from pathlib import Path
 
 import pytest
 
+from qnndbg.cli.check import VALUED, add_parser, split
 from qnndbg.cli.main import main
+from qnndbg.cli.report_file import FORMATS
+from qnndbg.model.baseline import BASELINE_SCHEMA_VERSION
 from tests.unit.test_triage import of, recorded
 
 
@@ -59,7 +64,13 @@ def test_policy_of_the_folder_and_another_one() -> None:
     [
         (["net.qnndbg"], 2, "there is no baseline snapshots/net.baseline"),
         (["none.qnndbg", "--no-baseline"], 3, "there is no recording none.qnndbg"),
-        (["script.py", "--no-baseline"], 2, "script.py is a script"),
+        (["script.py"], 2, "there is no baseline snapshots/script.baseline"),
+        (["script.py", "--update"], 2, "as in: qnndbg check --update script.py"),
+        (["--no-baseline", "script.py"], 2, "there is no file script.py"),
+        (["--precision", "8a8w", "--no-baseline", "script.py"], 2, "leave out --precision and --soc"),
+        (["net.qnndbg", "--no-baseline", "-o", "x.qnndbg"], 2, "here none is made"),
+        (["net.qnndbg", "--no-baseline", "--report", "net.qnndbg/x"], 2, "is inside the recording"),
+        (["net.qnndbg", "--no-baseline", "--report", "none/x"], 2, "there is no folder none"),
         (["net.qnndbg", "--no-baseline", "--update"], 2, "leave one of them out"),
         (["net.qnndbg", "--no-baseline", "--policy", "x.toml"], 2, "x.toml cannot be read"),
     ],
@@ -68,6 +79,77 @@ def test_refused(arguments: list[str], code: int, words: str, capsys: pytest.Cap
     assert main(["check", *arguments]) == code
     assert words in capsys.readouterr().err
     assert not Path("snapshots").exists()
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_every_format_goes_to_stdout_and_to_a_file(form: str, capsys: pytest.CaptureFixture[str]) -> None:
+    call = ["check", "bad.qnndbg", "--baseline", "net.qnndbg", "--format", form]
+    assert main([*call]) == 1
+    printed = capsys.readouterr()
+    assert printed.err == ""
+    for name in ("one", "two"):
+        assert main([*call, "--report", name]) == 1
+    assert capsys.readouterr() == ("", "wrote one\nwrote two\n")
+    assert Path("one").read_bytes() == Path("two").read_bytes()
+    if form != "text":
+        assert Path("one").read_text(encoding="utf-8") == printed.out
+
+
+@pytest.mark.parametrize(
+    ("line", "ours", "script"),
+    [
+        ("check a.py", "check a.py", ""),
+        ("check --baseline b.py -q a.py --update x.py", "check --baseline b.py -q a.py", "--update x.py"),
+        ("check --format json --report r.json a.py -o y", "check --format json --report r.json a.py", "-o y"),
+        ("check --update a.py", "check --update a.py", ""),
+        ("check a.py:make --update", "check a.py:make --update", ""),
+        ("check net.qnndbg --policy p.py", "check net.qnndbg --policy p.py", ""),
+    ],
+)
+def test_what_stands_behind_a_script_is_the_scripts(line: str, ours: str, script: str) -> None:
+    taken, arguments = split(line.split())
+    assert (list(taken), list(arguments)) == (ours.split(), script.split())
+
+
+def test_every_option_with_a_value_is_known_to_be_one() -> None:
+    parser = argparse.ArgumentParser()
+    add_parser(parser.add_subparsers())
+    (verbs,) = (action for action in parser._actions if action.choices)
+    check = verbs.choices["check"]  # type: ignore[index]
+    valued = {word for action in check._actions if action.nargs is None for word in action.option_strings}
+    assert valued == set(VALUED)
+
+
+def older(folder: Path) -> None:
+    """Make a baseline one of the schema before."""
+    front = folder / "baseline.json"
+    page = json.loads(front.read_text(encoding="utf-8"))
+    front.write_text(json.dumps(page | {"schema": page["schema"] - 1}), encoding="utf-8")
+
+
+@pytest.mark.parametrize("verb", [["check", "net.qnndbg"], ["diff", "snapshots/net.baseline", "net.qnndbg"]])
+def test_baseline_of_an_older_schema_is_refused_and_the_hint_renews_it(
+    verb: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["check", "net.qnndbg", "--update"]) == 0
+    older(Path("snapshots/net.baseline"))
+    capsys.readouterr()
+    assert main(verb) == 3
+    fact, hint = capsys.readouterr().err.splitlines()
+    assert f"snapshots/net.baseline has baseline schema {BASELINE_SCHEMA_VERSION - 1}" in fact
+    command = shlex.split(hint.partition(": qnndbg ")[2].replace("RECORDING", "net.qnndbg"))
+    assert main(command) == 0
+    main(verb)
+    assert "baseline schema" not in capsys.readouterr().err
+
+
+def test_baseline_of_a_newer_schema_is_not_overwritten(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", "net.qnndbg", "--update"]) == 0
+    front = Path("snapshots/net.baseline/baseline.json")
+    front.write_text(front.read_text().replace(f'"schema": {BASELINE_SCHEMA_VERSION}', '"schema": 99'))
+    assert main(["check", "net.qnndbg", "--update"]) == 3
+    assert "update qnndbg" in capsys.readouterr().err
+    assert '"schema": 99' in front.read_text()
 
 
 def test_expired_waiver(capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import csv
 import io
 import json
+import re
 import sys
 from pathlib import Path
 
@@ -12,7 +14,10 @@ import pytest
 import qnndbg
 from qnndbg.analyze.compare import compare
 from qnndbg.cli.main import main
+from qnndbg.cli.report_file import FORMATS
 from qnndbg.recording.writer import Writer
+from qnndbg.report.diff_formats import DIFFS, TRIAGES
+from tests.golden.test_diff import sides
 from tests.unit.lowerings import Step, edited, encoding, lowering, plain
 
 
@@ -53,6 +58,62 @@ def test_json(places: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert found["first_parting"]["a"]["name"] == "P"
     (node,) = found["first_parting"]["graph"]["changed"]
     assert node["changes"] == [{"what": "scale", "a": 0.1, "b": 0.7, "count": 1}]
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_every_format_goes_to_a_file_the_same_each_time(
+    form: str, places: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for option, name in (("-o", "one"), ("--report", "two")):
+        assert main(["diff", *places, "--format", form, option, str(tmp_path / name)]) == 1
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err.splitlines() == [f"wrote {tmp_path / name}" for name in ("one", "two")]
+    assert (tmp_path / "one").read_bytes() == (tmp_path / "two").read_bytes()
+    assert str(tmp_path).encode() not in (tmp_path / "one").read_bytes()
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_the_same_is_success_in_every_format(
+    form: str, places: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["diff", places[0], places[0], "--format", form]) == 0
+    assert capsys.readouterr().out
+
+
+def test_each_format_of_the_command_has_a_report() -> None:
+    assert set(FORMATS) == {"text", *DIFFS} == {"text", *TRIAGES}
+
+
+def test_a_report_is_not_written_into_either_recording(
+    places: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    for folder in places:
+        assert main(["diff", *places, "--format", "md", "-o", f"{folder}/diff.md"]) == 2
+        assert "is inside the recording" in capsys.readouterr().err
+        assert not Path(folder, "diff.md").exists()
+
+
+def test_layers_are_few_or_all_and_sorted_on_request(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "120")
+    places = [str(recording.folder) for recording in sides(tmp_path)]
+    rows = "regressed|worse|new|fixed"
+
+    def shown(*options: str) -> list[str]:
+        main(["diff", *places, *options])  # exits with 3, as these recordings lack their last stages
+        return re.findall(rf"^ +(?:{rows}) +(\w+)_0@0", capsys.readouterr().out, re.MULTILINE)
+
+    assert shown() == ["act", "sum", "last", "cast"]
+    assert shown("--layers", "2") == ["act", "sum"]
+    assert shown("--sort", "order") == ["act", "cast", "sum", "last"]
+    assert shown("--sort", "accumulated", "--layers", "3") == ["act", "sum", "last"]
+    main(["diff", *places, "--format", "csv", "--sort", "status"])
+    table = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
+    assert [row["status"] for row in table] == ["regressed", "worse", "worse", "new"]
+    for senseless in (["--layers", "0"], ["--layers", "2", "--all"], ["--sort", "effect"]):
+        assert main(["diff", *places, *senseless]) == 2
 
 
 def test_usage(places: list[str], capsys: pytest.CaptureFixture[str]) -> None:

@@ -9,6 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from qnndbg.analyze.diff.graphs import graph_diff
+from qnndbg.analyze.diff.recordings import diff_recordings
 from qnndbg.analyze.diff.sides import Sides
 from qnndbg.model.diff import Change, GraphDiff
 from qnndbg.model.graph import Atom, Graph, Node, Origin, Ref, Seq, TensorRef, TensorSpec
@@ -38,6 +39,35 @@ def test_names_handles_tensors_and_provenance_are_no_difference(tmp_path: Path) 
         for node in other.nodes
     )
     assert compared(tmp_path, graph, replace(other, nodes=moved)) is None
+
+
+def traced_anew(graph: Graph) -> Graph:
+    """The end of the graph has the value that it hands on, as it has behind a pass that traces anew."""
+    return edited(graph, "output", outputs=(TensorSpec((1, 4), "float32"),), multiple=True)
+
+
+def test_what_the_end_of_a_graph_is_said_to_compute_is_no_difference(tmp_path: Path) -> None:
+    assert compared(tmp_path, plain(), traced_anew(plain())) is None
+    diff = compared(tmp_path / "more", plain(), traced_anew(edited(plain(), "relu", encoding=encoding(0.7))))
+    assert list(changes(diff)) == ["relu"]
+
+
+def test_a_pass_that_changes_the_end_only_changes_nothing(tmp_path: Path) -> None:
+    left, right = (
+        lowering(
+            tmp_path / name,
+            [
+                ("edge", "", plain()),
+                ("edge", first, traced_anew(plain()), {"changed": True}),
+                ("edge", "Shared", traced_anew(plain()), {"changed": name == "b"}),
+            ],
+        )
+        for name, first in (("a", "OnlyA"), ("b", "OnlyB"))
+    )
+    diff = diff_recordings(left, right)
+    assert diff.first_parting is None
+    assert [run.changed for one in diff.passes for run in (one.a, one.b) if run] == [False, False]
+    assert diff.graphs == ()
 
 
 def test_order_of_independent_nodes_is_no_difference(tmp_path: Path) -> None:

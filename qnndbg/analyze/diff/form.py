@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, field
 
+from msgspec.structs import replace
+
 from qnndbg.model.graph import Arg, Graph, Node, Ref, Seq, Slice
 
 QUANTISE_OPS = "quantized_decomposed."
@@ -52,6 +54,15 @@ class Form:
     up: list[int] = field(default_factory=list)
     """See :func:`upward`; empty until it was asked for."""
     down: list[int] = field(default_factory=list)
+
+
+def comparable(graph: Graph) -> Graph:
+    """The graph without the value of its end, which is there only behind a pass that traces anew."""
+    ends = [node for node in graph.nodes if node.op == "output" and (node.outputs or node.multiple)]
+    if not ends:
+        return graph
+    bare = (replace(n, outputs=(), multiple=False) if n.op == "output" else n for n in graph.nodes)
+    return replace(graph, nodes=tuple(bare))
 
 
 def form_of(graph: Graph, intern: Interner) -> Form:

@@ -57,7 +57,7 @@ def graph_diff(sides: Sides, place: Place, a: str, b: str) -> GraphDiff | None:
 
 def last_graphs(sides: Sides) -> tuple[GraphDiff, ...]:
     """The last snapshots of every stage, method and partition, those that differ."""
-    left, right = _last(sides.a.recording.passes), _last(sides.b.recording.passes)
+    left, right = _last(sides.a.passes), _last(sides.b.passes)
     found = (graph_diff(sides, p, left.get(p, ""), right.get(p, "")) for p in sorted_places(left, right))
     return tuple(diff for diff in found if diff is not None)
 

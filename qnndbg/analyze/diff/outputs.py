@@ -21,16 +21,24 @@ Key = tuple[str, int, str]
 
 def rung_diffs(a: Comparison | None, b: Comparison | None) -> tuple[RungDiff, ...]:
     """Every rung of each output of which one rung differs, by method and output, in the ladder's order."""
-    left, right = (
-        {_key(rung): rung.against_eager for rung in side.ladder} if side else {} for side in (a, b)
-    )
+    left, right = _errors(a), _errors(b)
     differ = {
         key[:2]
         for key in {*left, *right}
         if left.get(key) != right.get(key) or (key in left) != (key in right)
     }
-    keys = sorted((key for key in {*left, *right} if key[:2] in differ), key=_order)
+    return tuple(rung for rung in paired_rungs(a, b) if (rung.method, rung.output) in differ)
+
+
+def paired_rungs(a: Comparison | None, b: Comparison | None) -> tuple[RungDiff, ...]:
+    """Every rung of every output of either side, those that are equal too, in the order of a difference."""
+    left, right = _errors(a), _errors(b)
+    keys = sorted({*left, *right}, key=_order)
     return tuple(_rung(key, left.get(key), right.get(key)) for key in keys)
+
+
+def _errors(side: Comparison | None) -> dict[Key, ErrorMetrics | None]:
+    return {_key(rung): rung.against_eager for rung in side.ladder} if side else {}
 
 
 def _key(rung: Rung) -> Key:

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from qnndbg.analyze.diff.gaps import common_subsequence
 from qnndbg.analyze.diff.graphs import STAGES, sorted_places
+from qnndbg.analyze.diff.sides import Sides
 from qnndbg.model.diff import PassDiff, PassRun, StageTime
 from qnndbg.model.recording import PassEvent
 
@@ -47,14 +48,32 @@ def align(a: Sequence[PassEvent], b: Sequence[PassEvent]) -> list[Step]:
 
 def pass_diffs(a: Sequence[PassEvent], b: Sequence[PassEvent]) -> tuple[PassDiff, ...]:
     """All passes that are not the same in both, in the order of the lowering."""
-    left, right = ({(e.stage, e.method, e.partition): "" for e in side} for side in (a, b))
     found: list[PassDiff] = []
-    for place in sorted_places(left, right):
-        events = [[e for e in side if (e.stage, e.method, e.partition) == place] for side in (a, b)]
+    for events in _by_place(a, b):
         position = [{e.index: k for k, e in enumerate(side)} for side in events]
         ranked = [(_order(diff, *position), diff) for diff in _of_place(align(*events))]
         found += [diff for _, diff in sorted(ranked, key=itemgetter(0))]
     return tuple(found)
+
+
+def _by_place(a: Sequence[PassEvent], b: Sequence[PassEvent]) -> Iterator[list[list[PassEvent]]]:
+    """The events of both sides, of one stage, method and partition after the other."""
+    left, right = ({(e.stage, e.method, e.partition): "" for e in side} for side in (a, b))
+    for place in sorted_places(left, right):
+        yield [[e for e in side if (e.stage, e.method, e.partition) == place] for side in (a, b)]
+
+
+def settle(sides: Sides) -> None:
+    """Take for no change what a pass did to the end of the graph only, which computes nothing.
+
+    A pass that traces anew gives the end a value, so that which pass does so first depends on the way into
+    the lowering. Only events are asked whose partner did not change its graph, as graphs take long to read.
+    """
+    for events in _by_place(sides.a.passes, sides.b.passes):
+        for a, b in align(*events):
+            for side, event, partner in ((sides.a, a, b), (sides.b, b, a)):
+                if event and event.changed and not (partner and partner.changed):
+                    side.settle(event)
 
 
 def _order(diff: PassDiff, at_a: dict[int, int], at_b: dict[int, int]) -> tuple[list[int], str]:

@@ -13,7 +13,7 @@ from qnndbg.analyze.diff.graphs import last_graphs
 from qnndbg.analyze.diff.layers import layer_diffs
 from qnndbg.analyze.diff.outputs import other_inputs, output_diffs, rung_diffs
 from qnndbg.analyze.diff.parting import graph_parting
-from qnndbg.analyze.diff.passes import pass_diffs, times
+from qnndbg.analyze.diff.passes import pass_diffs, settle, times
 from qnndbg.analyze.diff.qnn import pair_tensors, qnn_diffs
 from qnndbg.analyze.diff.run_parting import run_parting
 from qnndbg.analyze.diff.sides import Sides
@@ -57,6 +57,7 @@ def _collector_paused() -> Iterator[None]:
 
 def _diff(a: Recording, b: Recording) -> Diff:
     sides = Sides(a, b)
+    settle(sides)
     tensors = pair_tensors(sides)
     answers = a.comparison(), b.comparison()
     others = other_inputs(a, b)
@@ -68,7 +69,7 @@ def _diff(a: Recording, b: Recording) -> Diff:
         environment=program.environment_changes(a.manifest, b.manifest),
         methods=program.method_changes(a.manifest, b.manifest),
         fallbacks=program.fallback_diffs(sides),
-        passes=pass_diffs(a.passes, b.passes),
+        passes=pass_diffs(sides.a.passes, sides.b.passes),
         graphs=last_graphs(sides),
         qnn=qnn_diffs(sides, tensors),
         layers=layer_diffs(*answers, tensors),

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 
-from qnndbg.analyze.diff.form import Form, Interner, form_of, same_graphs
+from msgspec.structs import replace
+
+from qnndbg.analyze.diff.form import Form, Interner, comparable, form_of, same_graphs
 from qnndbg.analyze.diff.pair import Evidence, Pairing, pair
 from qnndbg.analyze.diff.step import in_step
 from qnndbg.model.graph import Graph, Node
@@ -35,6 +37,7 @@ class Side:
 
     def __init__(self, recording: Recording, intern: Interner) -> None:
         self.recording = recording
+        self.passes = recording.passes
         self._intern = intern
         self._forms: dict[str, Form] = {}
         self._first = _representatives(recording.passes)
@@ -50,7 +53,7 @@ class Side:
             RecordingError: it is missing or damaged.
         """
         if digest not in self._graphs:
-            graph = self.recording.graph(digest)
+            graph = comparable(self.recording.graph(digest))
             while self._graphs and self._held + len(graph.nodes) > KEPT:
                 self._held -= len(self._graphs.pop(next(iter(self._graphs))).nodes)
             self._held += len(graph.nodes)
@@ -69,11 +72,19 @@ class Side:
 
     def events(self, method: str) -> list[PassEvent]:
         """The pass events of a method, in order."""
-        return [event for event in self.recording.passes if event.method == method]
+        return [event for event in self.passes if event.method == method]
+
+    def settle(self, event: PassEvent) -> None:
+        """Say of an event that it changed nothing, if it changed the end of the graph only."""
+        if self.recording.canonical or not (event.before and event.after):
+            return
+        if in_step(self.graph(event.before), self.graph(event.after)):
+            same = replace(event, changed=False)
+            self.passes = tuple(same if e.index == event.index else e for e in self.passes)
 
     def methods(self) -> tuple[str, ...]:
         """The methods that were lowered, in order."""
-        return tuple(dict.fromkeys(event.method for event in self.recording.passes))
+        return tuple(dict.fromkeys(event.method for event in self.passes))
 
     def root(self, method: str, stage: str) -> str:
         """The digest of the graph whose nodes the ancestors at a stage are: as it was first exported."""

@@ -45,15 +45,18 @@ CONTROLS = {code: None for code in (*range(0x20), 0x7F) if chr(code) not in "\t\
 """What a stranger's names may hold and a page has no use for."""
 
 
-def document(title: str, parts: Sequence[Section | None], *, subtitle: Content = None) -> str:
+def document(
+    title: str, parts: Sequence[Section | None], *, subtitle: Content = None, scripts: Sequence[str] = ()
+) -> str:
     """A whole page around sections; None stands for one that has nothing to say.
 
     Args:
         title: of the page.
         parts: sections in their order; a bar at the top links to them.
         subtitle: beside the title.
+        scripts: files beside this one that the page needs besides its own.
     """
-    script = _file("page.js")
+    script = "".join(map(_file, ("page.js", *scripts)))
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     policy = f"default-src 'none'; script-src 'sha256-{digest}'; style-src 'unsafe-inline'; img-src data:"
     head = el(

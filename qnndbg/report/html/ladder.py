@@ -41,11 +41,13 @@ def section(ladder: tuple[Rung, ...]) -> Section | None:
     shown = sorted(outputs, key=lambda key: quality(outputs[key][-1].against_eager))[:SHOWN]
     hidden = len(outputs) - len(shown)
     more = f"; {hidden} more that end closer to eager are in the table" if hidden else ""
+    worst = units.decibels(outputs[shown[0]][-1].against_eager)
+    drawn = plot(outputs, shown, title=f"Ladder: the worst output ends at {worst} dB against eager")
     return make_section(
         "ladder",
         "Ladder",
         card(
-            el("div", _plot(outputs, shown), class_="scroll", tabindex=0, role="region", aria_label="Plot"),
+            el("div", drawn, class_="scroll", tabindex=0, role="region", aria_label="Plot"),
             _legend(shown, ladder) if len(shown) > 1 else None,
             el("details", el("summary", "All rungs as a table"), _table(outputs, ladder)),
         ),
@@ -59,7 +61,8 @@ def _names(outputs: dict[Key, list[Rung]]) -> list[str]:
     return order + sorted(seen - set(order))
 
 
-def _plot(outputs: dict[Key, list[Rung]], shown: list[Key]) -> Markup:
+def plot(outputs: dict[Key, list[Rung]], shown: list[Key], *, title: str, kind: str = "") -> Markup:
+    """The rungs of the outputs that are to be shown, the one that lies on top first."""
     names = _names(outputs)
     gap = (WIDTH - LEFT - RIGHT) / max(len(names), 1)
     places = {name: LEFT + gap * (i + 0.5) for i, name in enumerate(names)}
@@ -67,9 +70,14 @@ def _plot(outputs: dict[Key, list[Rung]], shown: list[Key]) -> Markup:
     for number, key in reversed(list(enumerate(shown))):  # the worst last, on top
         points = [_Point(places[r.name], _y(r), r) for r in outputs[key] if r.against_eager is not None]
         parts += _line(points, number, alone=len(shown) == 1)
-    worst = outputs[shown[0]][-1]
-    text = f"Ladder: the worst output ends at {units.decibels(worst.against_eager)} dB against eager"
-    return el("svg", el("title", text), parts, viewBox=f"0 0 {WIDTH} {HEIGHT}", role="img", class_="plot")
+    return el(
+        "svg",
+        el("title", title),
+        parts,
+        viewBox=f"0 0 {WIDTH} {HEIGHT}",
+        role="img",
+        class_=f"plot {kind}".strip(),
+    )
 
 
 def _y(rung: Rung) -> float:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from qnndbg.cli.main import main
-from qnndbg.cli.show import FORMATS
+from qnndbg.cli.report_file import FORMATS
 from qnndbg.model.recording import PassEvent
 from qnndbg.recording.writer import Writer
 from qnndbg.report.as_csv import csv_report

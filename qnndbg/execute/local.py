@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import torch
 
@@ -95,9 +95,12 @@ def _held_floor(value: torch.Tensor) -> Floor:
 def _walks(program: Program, taps: Taps) -> list[_Walk]:
     """The program in each reading that the dumped values allow, the plain one first."""
     if not taps.half:
-        clips = any(_at_end(taps, place) for place in taps.values)
-        readings = [_plain, _unclipped] if clips else [_plain]
-        return [_Walk(program, taps, reading) for reading in readings]
+        plain = _Walk(program, taps, _plain)
+        if not any(_at_end(taps, place) for place in taps.values):
+            return [plain]
+        # What an op went beyond is told from what it read, which may have been clipped itself or not.
+        chained = _Walk(program, taps, _unclipped)
+        return [plain, chained, _Walk(program, taps, _unclipped, exact=plain.exact)]
     overflows = not all(_representable(tap) for tap in taps.values.values())
     limits = (*FP16_OVERFLOW, math.inf) if overflows else (math.inf,)
     walks = [_Walk(program, taps, _clamping(limit)) for limit in limits]
@@ -173,9 +176,26 @@ class _Walk:
     """The program with the HTP's values in one reading."""
 
     def __init__(
-        self, program: Program, taps: Taps, reading: Reading, *, noisy: bool = False, holds: bool = True
+        self,
+        program: Program,
+        taps: Taps,
+        reading: Reading,
+        *,
+        noisy: bool = False,
+        holds: bool = True,
+        exact: Mapping[Place, torch.Tensor] | None = None,
     ) -> None:
-        self.taps, self.reading, self.noisy, self.holds = taps, reading, noisy, holds
+        """Walk through it.
+
+        Args:
+            program: on the inputs of a sample.
+            taps: what the HTP dumped.
+            reading: of those.
+            noisy: move each value by a part of a rounding.
+            holds: inputs and constants are half floats, as the HTP has them.
+            exact: what a reading takes for computed, if it is not what this walk computes itself.
+        """
+        self.taps, self.reading, self.noisy, self.holds, self.judged_by = taps, reading, noisy, holds, exact
         self.generator = torch.Generator().manual_seed(SEED)
         self.nodes: dict[Place, Node] = {}
         self.exact: dict[Place, torch.Tensor] = {}
@@ -195,6 +215,8 @@ class _Walk:
             self.exact[place], self.rounded[place] = computed.exact, value
         tap = self.taps.values.get(place)
         if tap is not None:
+            if self.judged_by is not None:
+                computed = replace(computed, exact=self.judged_by.get(place))
             value = self.reading(tap, computed)
             if value is not None:
                 self.went_on[place] = value

@@ -16,7 +16,18 @@ import torch
 
 from qnndbg.execute.effect import like
 from qnndbg.execute.encoding import dequantise, step_of
-from qnndbg.execute.noise import ROUNDINGS, Floor, floor_of, half_of, perturbed, rms, ulp16
+from qnndbg.execute.noise import (
+    MOVES,
+    ROUNDINGS,
+    Floor,
+    Operand,
+    floor_of,
+    half_of,
+    kind_of,
+    perturbed,
+    rms,
+    ulp16,
+)
 from qnndbg.execute.program import Place, Program
 from qnndbg.execute.reference import Computed
 from qnndbg.model.graph import Arg, Node, QuantParams, Ref, Seq
@@ -70,13 +81,37 @@ def evaluate_locally(program: Program, taps: Taps) -> Local:
             local.values[place] = best.rounded[place]
     local.read = _read_by_users(program, chosen, plain)
     noisy = _Walk(program, taps, _plain, noisy=True)
+    nodes = _nodes_of(program)
     for place, node in plain.nodes.items():
         if place in noisy.exact:
-            encoding = _unit(place, node, taps)
             local.floors[place] = floor_of(
-                node, plain.exact[place], noisy.exact[place], encoding, half=taps.half
+                node,
+                plain.exact[place],
+                noisy.exact[place],
+                _unit(place, node, taps),
+                half=taps.half,
+                operands=_operands(place, node, nodes, taps),
             )
     return local
+
+
+def _nodes_of(program: Program) -> dict[tuple[int | None, str], Node]:
+    graphs = [(None, program.graph), *program.partitions.items()]
+    return {(number, node.name): node for number, graph in graphs for node in graph.nodes}
+
+
+def _operands(
+    place: Place, node: Node, nodes: Mapping[tuple[int | None, str], Node], taps: Taps
+) -> tuple[Operand, ...]:
+    """What an op reads; weights, which are not dumped, with the encoding that the graph has for them."""
+    found = []
+    for name in inputs_of(node.args):
+        maker = read = nodes[place.partition, name]
+        while kind_of(maker) in MOVES and (behind := inputs_of(maker.args)):
+            maker = nodes[place.partition, behind[0]]
+        encoding = taps.encodings.get(Place(place.partition, name, 0), read.encoding)
+        found.append(Operand(maker, encoding))
+    return tuple(found)
 
 
 def _unit(place: Place, node: Node, taps: Taps) -> QuantParams | None:
@@ -244,8 +279,7 @@ def _read_by_users(
     program: Program, chosen: Mapping[Place, _Walk], plain: _Walk
 ) -> dict[Place, torch.Tensor]:
     """For each value whose user is explained by another reading, what that user read instead."""
-    graphs = [(None, program.graph), *program.partitions.items()]
-    nodes = {(number, node.name): node for number, graph in graphs for node in graph.nodes}
+    nodes = _nodes_of(program)
     found: dict[Place, torch.Tensor] = {}
     for place, walk in chosen.items():
         for name in inputs_of(nodes[place.partition, place.node].args):

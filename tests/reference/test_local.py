@@ -79,7 +79,7 @@ def test_a_fused_op_behind_one_that_was_clipped_is_found() -> None:
     act = rounded(hardswish(1.5 * first), 0.05)
     values = {at("first"): first, at("second"): rounded(1.5 * first, 0.01), at("hardswish"): act}
     local = evaluate_locally(
-        net, Taps(values, {place: CLIPS for place in values} | {at("hardswish"): WIDE}, half=False)
+        net, Taps(values, dict.fromkeys(values, CLIPS) | {at("hardswish"): WIDE}, half=False)
     )
     assert set(local.read) == {at("second")}
     # Steps apart at ties only.

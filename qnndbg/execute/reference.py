@@ -104,6 +104,7 @@ class _Evaluator:
         self.env: dict[str, Any] = {}
         self.walk = Walk()
         self.picked = _encodings_of_picked_outputs(graph)
+        self.rounded_within = _delegates_outputs(graph)
         # What an op in place writes to is shared, so everything that is to stay as it was is copied.
         self.copies = any(mutates(node.target) for node in graph.nodes if node.op == "call_function")
 
@@ -161,6 +162,10 @@ class _Evaluator:
         if isinstance(value, torch.Tensor):
             exact = self._stored(node, value)
             encoding = self.picked.get((node.name, output), None if node.multiple else node.encoding)
+            if node.name in self.rounded_within:
+                encoding = (
+                    None  # what is noted there is that of the op within, which requantises what it returns
+                )
             value = self._stored(node, self._rounded(value, encoding))
             self.walk.values[node.name, output] = self._own(value)
         if self.replace is None or not (value is None or isinstance(value, torch.Tensor)):
@@ -237,9 +242,12 @@ class _Evaluator:
             return self._constant(maker, value, user)
         if maker.op == "placeholder":
             value = self._input(maker, value)
-        if self.meaning == "quantised" and user.name in maker.requantize:
-            value = fake_quantise(value, maker.requantize[user.name])
-        return self._logical(user, value)
+        return self._logical(user, self._requantised(maker, value, user))
+
+    def _requantised(self, maker: Node, value: Any, user: Node | None) -> Any:
+        """A value as a user reads it that has an encoding of its own for it."""
+        encoding = maker.requantize.get(user.name) if user is not None else None
+        return self._rounded(value, encoding) if isinstance(value, torch.Tensor) else value
 
     def _constant(self, maker: Node, value: torch.Tensor, user: Node) -> torch.Tensor:
         if maker.encoding is None or ".dequantize_" in user.target:
@@ -271,8 +279,11 @@ class _Evaluator:
         return _canonical(value.permute(order))
 
     def _finish(self) -> None:
+        reader = next((node for node in self.graph.nodes if node.op == "output"), None)
         for output in self.graph.outputs:
-            value = self.env.get(output.value.node) if isinstance(output.value, Ref) else output.value
+            value: Any = output.value
+            if isinstance(value, Ref):
+                value = self._requantised(self.nodes[value.node], self.env.get(value.node), reader)
             if output.role == "mutation":
                 if isinstance(value, torch.Tensor):
                     self.walk.state[output.target] = value
@@ -306,6 +317,16 @@ def _encodings_of_picked_outputs(graph: Graph) -> Mapping[tuple[str, int], Quant
             if isinstance(source, Ref) and isinstance(index, int):
                 found[source.node, index] = node.encoding
     return found
+
+
+def _delegates_outputs(graph: Graph) -> set[str]:
+    """The delegates and the nodes that pick their outputs, which have been rounded within."""
+    calls = {node.name for node in graph.nodes if node.target == DELEGATE}
+    return calls | {
+        node.name
+        for node in graph.nodes
+        if node.target == "operator.getitem" and isinstance(node.args[0], Ref) and node.args[0].node in calls
+    }
 
 
 def _literal(atom: Atom) -> Any:

@@ -20,6 +20,7 @@ import torch
 from qnndbg.execute.encoding import dequantise, fake_quantise
 from qnndbg.execute.operators import find_operator, may_be_random, mutates
 from qnndbg.model.graph import Arg, Atom, Graph, Node, QuantParams, Ref, Seq, Slice, TensorRef
+from qnndbg.model.recording import RANDOM
 
 Meaning = Literal["quantised", "float"]
 DELEGATE = "higher_order.executorch_call_delegate"
@@ -305,7 +306,7 @@ def _refuse_random(function: Callable[..., Any], args: Sequence[Any], kwargs: Ma
     draws = [torch.utils._pytree.tree_leaves(function(*args, **kwargs)) for _ in range(2)]
     tensors = [(a, b) for a, b in zip(*draws, strict=True) if isinstance(a, torch.Tensor)]
     if not all(torch.equal(a.nan_to_num(), b.nan_to_num()) for a, b in tensors):
-        raise MissingError("it draws random numbers, which are others each time")
+        raise MissingError(RANDOM)
 
 
 def _encodings_of_picked_outputs(graph: Graph) -> Mapping[tuple[str, int], QuantParams]:

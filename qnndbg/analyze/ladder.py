@@ -7,7 +7,7 @@ from typing import get_args
 from qnndbg.analyze.metrics import measure
 from qnndbg.analyze.normalize import numbers, same_rank
 from qnndbg.model.graph import TensorRef
-from qnndbg.model.recording import Run, RunnerName
+from qnndbg.model.recording import RANDOM, Run, RunnerName
 from qnndbg.model.result import ErrorMetrics, Rung
 from qnndbg.recording.store import Recording
 
@@ -17,7 +17,8 @@ RUNGS: tuple[RunnerName, ...] = tuple(name for name in get_args(RunnerName) if n
 def climb(recording: Recording) -> tuple[Rung, ...]:
     """One rung per runner that ran and output that it has, for every sample of each method.
 
-    By method, sample and output, then in the order of the lowering.
+    By method, sample and output, then in the order of the lowering. What a random draw goes into is another
+    number in each run, and is not measured.
     """
     return tuple(
         rung for method, sample in recording.samples for rung in _of_sample(recording, method, sample)
@@ -38,6 +39,10 @@ def _of_output(recording: Recording, ran: list[Run], output: int) -> list[Rung]:
     values = [(run.runner, run.results[output] if output < len(run.results) else None) for run in ran]
     eager = dict(values).get("eager")
     previous: TensorRef | None = None
+    drawn = any(
+        RANDOM in run.problems.values() and result is None
+        for run, (_, result) in zip(ran, values, strict=True)
+    )
     problems = {run.runner: next(iter(run.problems.values()), "") for run in ran}
     for name, value in values:
         rungs.append(
@@ -46,8 +51,8 @@ def _of_output(recording: Recording, ran: list[Run], output: int) -> list[Rung]:
                 method=ran[0].method,
                 sample=ran[0].sample,
                 output=output,
-                against_eager=_error(recording, eager, value),
-                against_previous=_error(recording, previous, value) if rungs else None,
+                against_eager=None if drawn else _error(recording, eager, value),
+                against_previous=None if drawn or not rungs else _error(recording, previous, value),
                 note="" if value is not None else problems[name] or "not available",
             )
         )

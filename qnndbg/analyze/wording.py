@@ -278,7 +278,7 @@ def decibels(error: ErrorMetrics | None) -> str:
     if not error.mismatched:
         return "no error"
     if error.nonfinite:
-        return f"{error.nonfinite} elements that turned NaN or infinite"
+        return f"{error.nonfinite} elements that are NaN or infinite on one side"
     if error.sqnr_db is None:
         return "an undefined SQNR (zero signal)"
     return f"{round(error.sqnr_db, 1) or 0.0:.1f} dB"  # no minus zero

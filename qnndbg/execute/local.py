@@ -10,13 +10,24 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import torch
 
 from qnndbg.execute.effect import like
 from qnndbg.execute.encoding import dequantise, step_of
-from qnndbg.execute.noise import ROUNDINGS, Floor, floor_of, half_of, perturbed, rms, ulp16
+from qnndbg.execute.noise import (
+    MOVES,
+    ROUNDINGS,
+    Floor,
+    Operand,
+    floor_of,
+    half_of,
+    kind_of,
+    perturbed,
+    rms,
+    ulp16,
+)
 from qnndbg.execute.program import Place, Program
 from qnndbg.execute.reference import Computed
 from qnndbg.model.graph import Arg, Node, QuantParams, Ref, Seq
@@ -70,13 +81,37 @@ def evaluate_locally(program: Program, taps: Taps) -> Local:
             local.values[place] = best.rounded[place]
     local.read = _read_by_users(program, chosen, plain)
     noisy = _Walk(program, taps, _plain, noisy=True)
+    nodes = _nodes_of(program)
     for place, node in plain.nodes.items():
         if place in noisy.exact:
-            encoding = _unit(place, node, taps)
             local.floors[place] = floor_of(
-                node, plain.exact[place], noisy.exact[place], encoding, half=taps.half
+                node,
+                plain.exact[place],
+                noisy.exact[place],
+                _unit(place, node, taps),
+                half=taps.half,
+                operands=_operands(place, node, nodes, taps),
             )
     return local
+
+
+def _nodes_of(program: Program) -> dict[tuple[int | None, str], Node]:
+    graphs = [(None, program.graph), *program.partitions.items()]
+    return {(number, node.name): node for number, graph in graphs for node in graph.nodes}
+
+
+def _operands(
+    place: Place, node: Node, nodes: Mapping[tuple[int | None, str], Node], taps: Taps
+) -> tuple[Operand, ...]:
+    """What an op reads; weights, which are not dumped, with the encoding that the graph has for them."""
+    found = []
+    for name in inputs_of(node.args):
+        maker = read = nodes[place.partition, name]
+        while kind_of(maker) in MOVES and (behind := inputs_of(maker.args)):
+            maker = nodes[place.partition, behind[0]]
+        encoding = taps.encodings.get(Place(place.partition, name, 0), read.encoding)
+        found.append(Operand(maker, encoding))
+    return tuple(found)
 
 
 def _unit(place: Place, node: Node, taps: Taps) -> QuantParams | None:
@@ -95,9 +130,12 @@ def _held_floor(value: torch.Tensor) -> Floor:
 def _walks(program: Program, taps: Taps) -> list[_Walk]:
     """The program in each reading that the dumped values allow, the plain one first."""
     if not taps.half:
-        clips = any(_at_end(taps, place) for place in taps.values)
-        readings = [_plain, _unclipped] if clips else [_plain]
-        return [_Walk(program, taps, reading) for reading in readings]
+        plain = _Walk(program, taps, _plain)
+        if not any(_at_end(taps, place) for place in taps.values):
+            return [plain]
+        # What an op went beyond is told from what it read, which may have been clipped itself or not.
+        chained = _Walk(program, taps, _unclipped)
+        return [plain, chained, _Walk(program, taps, _unclipped, exact=plain.exact)]
     overflows = not all(_representable(tap) for tap in taps.values.values())
     limits = (*FP16_OVERFLOW, math.inf) if overflows else (math.inf,)
     walks = [_Walk(program, taps, _clamping(limit)) for limit in limits]
@@ -173,9 +211,26 @@ class _Walk:
     """The program with the HTP's values in one reading."""
 
     def __init__(
-        self, program: Program, taps: Taps, reading: Reading, *, noisy: bool = False, holds: bool = True
+        self,
+        program: Program,
+        taps: Taps,
+        reading: Reading,
+        *,
+        noisy: bool = False,
+        holds: bool = True,
+        exact: Mapping[Place, torch.Tensor] | None = None,
     ) -> None:
-        self.taps, self.reading, self.noisy, self.holds = taps, reading, noisy, holds
+        """Walk through it.
+
+        Args:
+            program: on the inputs of a sample.
+            taps: what the HTP dumped.
+            reading: of those.
+            noisy: move each value by a part of a rounding.
+            holds: inputs and constants are half floats, as the HTP has them.
+            exact: what a reading takes for computed, if it is not what this walk computes itself.
+        """
+        self.taps, self.reading, self.noisy, self.holds, self.judged_by = taps, reading, noisy, holds, exact
         self.generator = torch.Generator().manual_seed(SEED)
         self.nodes: dict[Place, Node] = {}
         self.exact: dict[Place, torch.Tensor] = {}
@@ -195,6 +250,8 @@ class _Walk:
             self.exact[place], self.rounded[place] = computed.exact, value
         tap = self.taps.values.get(place)
         if tap is not None:
+            if self.judged_by is not None:
+                computed = replace(computed, exact=self.judged_by.get(place))
             value = self.reading(tap, computed)
             if value is not None:
                 self.went_on[place] = value
@@ -222,8 +279,7 @@ def _read_by_users(
     program: Program, chosen: Mapping[Place, _Walk], plain: _Walk
 ) -> dict[Place, torch.Tensor]:
     """For each value whose user is explained by another reading, what that user read instead."""
-    graphs = [(None, program.graph), *program.partitions.items()]
-    nodes = {(number, node.name): node for number, graph in graphs for node in graph.nodes}
+    nodes = _nodes_of(program)
     found: dict[Place, torch.Tensor] = {}
     for place, walk in chosen.items():
         for name in inputs_of(nodes[place.partition, place.node].args):

@@ -4,7 +4,7 @@ Monte Carlo arithmetic (Parker, 1997): every op is evaluated on the HTP's inputs
 input element off by a random part of a rounding. How far its output moves is what the op makes of
 roundings, be it a sum, an exponential or a difference of large numbers; no op needs a formula of its own.
 Added to it is the rounding of the output, which either side does by itself. Integers may show no error at
-all, and what only moves or compares numbers none but that rounding.
+all, and what only moves or compares numbers, or looks them up, none but that rounding.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import NamedTuple
 import torch
 
 from qnndbg.execute.encoding import step_of
+from qnndbg.execute.operators import find_operator
 from qnndbg.model.graph import Node, QuantParams
 
 ULP16 = 2.0**-10
@@ -28,7 +29,12 @@ FLOAT32 = 2.0**-22
 ROUNDINGS = math.sqrt(2 / 12)
 """RMS in steps of the difference of two values rounded apart: each is uniform within half a step."""
 EXACT_SUMS = {"convolution", "conv1d", "conv2d", "conv3d", "linear", "mm", "bmm", "addmm", "matmul"}
-"""Ops whose sums the HTP takes wide enough that they add no noise, in integers and in floats (measured)."""
+"""Ops whose sums the HTP takes wide enough that they add no noise, in floats and of 8 bits (measured)."""
+SUM_UNIT = 256
+"""Steps of input times weight in which the HTP adds up 16 bits: it takes them as two bytes, and drops the low
+half of what the lower byte makes (measured on weights of 2, 4 and 8 bits, by channel and by tensor)."""
+TRUNCATION = 1 / math.sqrt(3)
+"""RMS in units of what is dropped: uniform between none and one."""
 MOVES = {
     "view", "view_copy", "_unsafe_view", "reshape", "permute", "permute_copy", "transpose",
     "transpose_copy", "squeeze", "squeeze_copy", "unsqueeze", "unsqueeze_copy", "slice", "slice_copy",
@@ -40,6 +46,10 @@ MOVES = {
     "masked_fill", "topk", "sort", "tile", "lift_fresh_copy",
 }  # fmt: skip
 """Ops that only pick, move or compare numbers: an error of theirs is no rounding."""
+CLIPS = {"relu", "hardtanh", "clamp"}
+"""Those of them that the HTP fuses with the sum before; they then read it unrounded."""
+BYTE = 8
+"""Of so many bits a product is exact, and an op of one value is looked up in a table of its results."""
 
 
 def kind_of(node: Node) -> str:
@@ -73,6 +83,19 @@ def ulp16(value: torch.Tensor) -> torch.Tensor:
     return (torch.exp2(exponent) * ULP16).clamp(min=SUBNORMAL16).to(value.dtype)
 
 
+class Operand(NamedTuple):
+    """A tensor that an op reads."""
+
+    maker: Node
+    """The op that computes it, behind those that only move it."""
+    encoding: QuantParams | None
+
+    @property
+    def bits(self) -> int:
+        """Of its integers; 0 of floats."""
+        return (self.encoding.qmax - self.encoding.qmin).bit_length() if self.encoding is not None else 0
+
+
 class Floor(NamedTuple):
     """The error that rounding explains at one value, in real units."""
 
@@ -82,7 +105,13 @@ class Floor(NamedTuple):
 
 
 def floor_of(
-    node: Node, exact: torch.Tensor, moved: torch.Tensor, encoding: QuantParams | None, *, half: bool
+    node: Node,
+    exact: torch.Tensor,
+    moved: torch.Tensor,
+    encoding: QuantParams | None,
+    *,
+    half: bool,
+    operands: tuple[Operand, ...] = (),
 ) -> Floor:
     """The error that rounding explains at one output of an op.
 
@@ -92,13 +121,14 @@ def floor_of(
         moved: the same from perturbed inputs.
         encoding: of the output; of a dequantise op, which the HTP may fuse, that of its input.
         half: computed in half floats.
+        operands: the tensors that the op reads, in order.
     """
     if not exact.is_floating_point() or exact.numel() == 0:
         return Floor(0.0, 0.0)
-    kind = kind_of(node)
     noise = moved - exact
-    if kind in MOVES | EXACT_SUMS or (encoding is None and not half):
+    if (encoding is None and not half) or _adds_no_noise(node, operands, half=half):
         noise = torch.zeros_like(exact)
+    unit, times = _truncated(node, operands)
     if encoding is not None:
         steps = step_of(encoding, exact.shape).double()
     elif half:
@@ -106,7 +136,38 @@ def floor_of(
         steps = ulp16(exact).double()
     else:
         steps = exact.abs().double() * FLOAT32 / ROUNDINGS
-    return Floor(math.hypot(rms(steps) * ROUNDINGS, rms(noise)), _peak(steps) + _peak(noise))
+    return Floor(
+        math.hypot(rms(steps) * ROUNDINGS, rms(noise), rms(unit) * TRUNCATION * math.sqrt(times)),
+        _peak(steps) + _peak(noise) + _peak(unit) * times,
+    )
+
+
+def _adds_no_noise(node: Node, operands: tuple[Operand, ...], *, half: bool) -> bool:
+    kind = kind_of(node)
+    if kind in CLIPS:
+        return half
+    return kind in MOVES | EXACT_SUMS or _looked_up(node, operands)
+
+
+def _looked_up(node: Node, operands: tuple[Operand, ...]) -> bool:
+    """Whether the result is read from a table, by an integer that is known: it is not fused with a sum."""
+    if len(operands) != 1 or not 0 < operands[0].bits <= BYTE:
+        return False
+    operator = find_operator(node.target)
+    pointwise = operator is not None and torch.Tag.pointwise in getattr(operator, "tags", ())
+    return pointwise and kind_of(operands[0].maker) not in EXACT_SUMS
+
+
+def _truncated(node: Node, operands: tuple[Operand, ...]) -> tuple[torch.Tensor, int]:
+    """The unit of a sum of 16 bits, in real units by channel, and how often a part of one is dropped."""
+    kind = kind_of(node)
+    factors = operands[1:] + operands[:1] if kind == "addmm" else operands
+    scales = [torch.tensor(one.encoding.scales).double() for one in factors[:2] if one.encoding is not None]
+    wide = max((one.bits for one in factors[:2]), default=0) > BYTE
+    if kind not in EXACT_SUMS or len(scales) < len(factors[:2]) or not wide:
+        return torch.zeros(1), 0
+    # Of the products, for the zero points, and of the bias if there is one.
+    return SUM_UNIT * scales[0] * scales[-1], len(factors)
 
 
 def _peak(value: torch.Tensor) -> float:

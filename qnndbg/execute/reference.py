@@ -20,6 +20,7 @@ import torch
 from qnndbg.execute.encoding import dequantise, fake_quantise
 from qnndbg.execute.operators import find_operator, may_be_random, mutates
 from qnndbg.model.graph import Arg, Atom, Graph, Node, QuantParams, Ref, Seq, Slice, TensorRef
+from qnndbg.model.recording import RANDOM
 
 Meaning = Literal["quantised", "float"]
 DELEGATE = "higher_order.executorch_call_delegate"
@@ -104,6 +105,7 @@ class _Evaluator:
         self.env: dict[str, Any] = {}
         self.walk = Walk()
         self.picked = _encodings_of_picked_outputs(graph)
+        self.rounded_within = _delegates_outputs(graph)
         # What an op in place writes to is shared, so everything that is to stay as it was is copied.
         self.copies = any(mutates(node.target) for node in graph.nodes if node.op == "call_function")
 
@@ -161,6 +163,10 @@ class _Evaluator:
         if isinstance(value, torch.Tensor):
             exact = self._stored(node, value)
             encoding = self.picked.get((node.name, output), None if node.multiple else node.encoding)
+            if node.name in self.rounded_within:
+                encoding = (
+                    None  # what is noted there is that of the op within, which requantises what it returns
+                )
             value = self._stored(node, self._rounded(value, encoding))
             self.walk.values[node.name, output] = self._own(value)
         if self.replace is None or not (value is None or isinstance(value, torch.Tensor)):
@@ -237,9 +243,12 @@ class _Evaluator:
             return self._constant(maker, value, user)
         if maker.op == "placeholder":
             value = self._input(maker, value)
-        if self.meaning == "quantised" and user.name in maker.requantize:
-            value = fake_quantise(value, maker.requantize[user.name])
-        return self._logical(user, value)
+        return self._logical(user, self._requantised(maker, value, user))
+
+    def _requantised(self, maker: Node, value: Any, user: Node | None) -> Any:
+        """A value as a user reads it that has an encoding of its own for it."""
+        encoding = maker.requantize.get(user.name) if user is not None else None
+        return self._rounded(value, encoding) if isinstance(value, torch.Tensor) else value
 
     def _constant(self, maker: Node, value: torch.Tensor, user: Node) -> torch.Tensor:
         if maker.encoding is None or ".dequantize_" in user.target:
@@ -271,8 +280,11 @@ class _Evaluator:
         return _canonical(value.permute(order))
 
     def _finish(self) -> None:
+        reader = next((node for node in self.graph.nodes if node.op == "output"), None)
         for output in self.graph.outputs:
-            value = self.env.get(output.value.node) if isinstance(output.value, Ref) else output.value
+            value: Any = output.value
+            if isinstance(value, Ref):
+                value = self._requantised(self.nodes[value.node], self.env.get(value.node), reader)
             if output.role == "mutation":
                 if isinstance(value, torch.Tensor):
                     self.walk.state[output.target] = value
@@ -294,7 +306,7 @@ def _refuse_random(function: Callable[..., Any], args: Sequence[Any], kwargs: Ma
     draws = [torch.utils._pytree.tree_leaves(function(*args, **kwargs)) for _ in range(2)]
     tensors = [(a, b) for a, b in zip(*draws, strict=True) if isinstance(a, torch.Tensor)]
     if not all(torch.equal(a.nan_to_num(), b.nan_to_num()) for a, b in tensors):
-        raise MissingError("it draws random numbers, which are others each time")
+        raise MissingError(RANDOM)
 
 
 def _encodings_of_picked_outputs(graph: Graph) -> Mapping[tuple[str, int], QuantParams]:
@@ -306,6 +318,16 @@ def _encodings_of_picked_outputs(graph: Graph) -> Mapping[tuple[str, int], Quant
             if isinstance(source, Ref) and isinstance(index, int):
                 found[source.node, index] = node.encoding
     return found
+
+
+def _delegates_outputs(graph: Graph) -> set[str]:
+    """The delegates and the nodes that pick their outputs, which have been rounded within."""
+    calls = {node.name for node in graph.nodes if node.target == DELEGATE}
+    return calls | {
+        node.name
+        for node in graph.nodes
+        if node.target == "operator.getitem" and isinstance(node.args[0], Ref) and node.args[0].node in calls
+    }
 
 
 def _literal(atom: Atom) -> Any:

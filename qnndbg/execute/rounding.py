@@ -27,12 +27,16 @@ def rounding_of(
 ) -> Rounding:
     """Describe the error between values and what an encoding made of them.
 
+    Infinities, such as those of a mask, are left out: no encoding holds them, and no error of theirs is finite.
+
     Args:
         exact: before, any shape.
         rounded: after, same shape.
         grid: least and greatest number of the encoding, and its bits; None where it differs by channel.
         axis: of the channels.
     """
+    finite = torch.isfinite(exact) & torch.isfinite(rounded)
+    exact, rounded = (torch.where(finite, value, 0.0) for value in (exact, rounded))
     error = (rounded - exact).double().square()
     total = float(error.sum())
     low, high, bits = grid if grid is not None else (-math.inf, math.inf, 0)

@@ -227,6 +227,10 @@ class Value(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The same of a single element."""
 
 
+RANDOM = "it draws random numbers, which are others each time"
+"""The problem of an op of which no two runs compute the same."""
+
+
 class Run(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Values that one runner computed for one input.
 

@@ -353,3 +353,25 @@ class Long(nn.Module):
 def long() -> Made:
     """Numbers of int64 that int32 cannot hold."""
     return Long(), (torch.tensor([[2**33 + 7, 5, 3, 1]]),)
+
+
+class Coarse(nn.Module):
+    """A weight that no input reaches makes the others small in their encoding."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear, self.head = nn.Linear(32, 64), nn.Linear(64, 8)
+        with torch.no_grad():
+            self.linear.weight[0, 0] = 20.0
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = torch.relu(self.linear(x))
+        out: torch.Tensor = self.head(torch.sqrt(x + 0.01))
+        return out
+
+
+def coarse() -> Made:
+    """Sums of few steps of input times weight, and a root next to zero, where it is steep."""
+    net, (x,) = _seeded(Coarse, 16, 32)
+    x[:, 0] = 0.0
+    return net, (x,)

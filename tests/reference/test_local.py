@@ -64,6 +64,28 @@ def test_an_op_that_read_what_was_dumped_is_not_marked() -> None:
     assert all(torch.allclose(local.values[place], tap, atol=1e-6) for place, tap in values.items())
 
 
+def test_a_fused_op_behind_one_that_was_clipped_is_found() -> None:
+    """The first product is clipped for all its users, the second only in the dump."""
+    net = program(
+        (
+            INPUT,
+            call("first", "aten.mul.Tensor", Ref("x"), 1.0, encoding=CLIPS),
+            call("second", "aten.mul.Tensor", Ref("first"), 1.5, encoding=CLIPS),
+            call("hardswish", "aten.hardswish.default", Ref("second"), encoding=WIDE),
+        ),
+        X,
+    )
+    first = rounded(X, 0.01)
+    act = rounded(hardswish(1.5 * first), 0.05)
+    values = {at("first"): first, at("second"): rounded(1.5 * first, 0.01), at("hardswish"): act}
+    local = evaluate_locally(
+        net, Taps(values, dict.fromkeys(values, CLIPS) | {at("hardswish"): WIDE}, half=False)
+    )
+    assert set(local.read) == {at("second")}
+    # Steps apart at ties only.
+    assert distance(local.values[at("hardswish")], act) <= 0.05 * math.sqrt(X.numel()) / 4
+
+
 def test_an_op_that_is_wrong_in_its_own_way_stays_wrong() -> None:
     mul = rounded(X, 0.01)
     act = rounded(mul.relu(), 0.05)  # another activation

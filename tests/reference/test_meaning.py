@@ -100,6 +100,16 @@ def test_user_that_reads_another_encoding_gets_it_and_others_do_not() -> None:
     same(evaluate(both, [X], NOTHING.load, meaning="float").results[0], X.relu() * 2)
 
 
+def test_the_graphs_output_may_read_another_encoding_too() -> None:
+    relu = call("relu", "aten.relu.default", Ref("x"), encoding=FINE, requantize={"output": COARSE})
+    ends = Node(name="output", op="output", target="output", args=(Seq(items=(Ref("relu"),)),))
+    whole = graph(INPUT, relu, ends, results=("relu",))
+    walk = evaluate(whole, [X], NOTHING.load)
+    same(walk.results[0], fake_quantise(fake_quantise(X.relu(), FINE), COARSE))
+    same(walk.values["relu", 0], fake_quantise(X.relu(), FINE))
+    same(evaluate(whole, [X], NOTHING.load, meaning="float").results[0], X.relu())
+
+
 def test_each_of_several_outputs_has_the_encoding_of_the_node_that_picks_it() -> None:
     topk = call("topk", "aten.topk.default", Ref("x"), 2, multiple=True, outputs=(F32, F32))
     values = call("values", "operator.getitem", Ref("topk"), 0, encoding=COARSE)
@@ -289,7 +299,7 @@ def test_each_output_can_be_put_in() -> None:
     assert [r.tolist() for r in walk.results] == [[0.0], [1.0]]
 
 
-def delegate_walk(call_partition: Any) -> Walk:
+def delegate_walk(call_partition: Any, **of_the_second: Any) -> Walk:
     lowered = Node(name="lowered", op="get_attr", target="lowered_module_3")
     delegate = call(
         "call",
@@ -298,7 +308,7 @@ def delegate_walk(call_partition: Any) -> Walk:
         multiple=True,
         outputs=(F32, F32),
     )
-    second = call("second", "operator.getitem", Ref("call"), 1)
+    second = call("second", "operator.getitem", Ref("call"), 1, **of_the_second)
     whole = graph(INPUT, lowered, delegate, second, partitions={"lowered_module_3": 3})
     return evaluate(whole, [X], NOTHING.load, call_partition=call_partition)
 
@@ -313,6 +323,12 @@ def test_delegate_is_computed_by_its_number_from_its_inputs() -> None:
     walk = delegate_walk(call_partition)
     same(walk.results[0], X + 2)
     same(walk.values["call", 0], X + 1)
+
+
+def test_what_a_delegate_returns_is_not_rounded_again() -> None:
+    """The node that picks it still has the encoding of an op within, which may requantise it."""
+    walk = delegate_walk(lambda _number, _inputs: [X + 1, X + 2], encoding=COARSE)
+    same(walk.results[0], X + 2)
 
 
 def test_delegate_that_no_one_computes_is_a_problem() -> None:

@@ -53,6 +53,14 @@ def test_clipped_elements_and_their_share_of_the_error() -> None:
     assert (found.channel, found.channels, found.spread) == (None, 0, 1.0)
 
 
+def test_infinities_are_left_out() -> None:
+    exact = torch.tensor([0.5, -math.inf, 1.5, math.inf, math.nan, 5.0])
+    rounded = torch.tensor([0.0, 0.0, 2.0, 3.0, 0.0, 3.0])
+    found = rounding_of(exact, rounded, GRID, axis=0)
+    assert (found.clipped, found.clipped_energy) == (pytest.approx(1 / 6), pytest.approx(4.0 / 4.5))
+    assert found.range_used == pytest.approx(5.0 / 3.0)
+
+
 def test_zero_belongs_to_the_range_that_is_used() -> None:
     exact = torch.tensor([2.0, 2.4])  # from 0 to 2.4 of 3, and not from 2 on
     assert rounding_of(exact, exact.round(), GRID, axis=0).range_used == pytest.approx(0.8)

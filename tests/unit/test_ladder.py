@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from qnndbg.analyze.ladder import RUNGS, climb
 from qnndbg.errors import RecordingError
 from qnndbg.model.graph import TensorRef
-from qnndbg.model.recording import Input, Run, RunnerName
+from qnndbg.model.recording import RANDOM, Input, Run, RunnerName
 from qnndbg.model.result import MAX_SQNR_DB, Rung
 from qnndbg.recording.store import open_recording
 from qnndbg.recording.writer import Writer
@@ -68,6 +68,16 @@ def test_rungs_are_in_the_order_of_the_lowering_and_local_is_none(writer: Writer
         *("htp-tapped", "htp", "htp-given"),
     )
     assert tuple(r.name for r in rungs) == expected
+
+
+def test_output_of_a_random_draw_is_not_measured_and_others_are(writer: Writer) -> None:
+    held, other = writer.tensor(EAGER), writer.tensor(EAGER + np.float32(7))
+    writer.run(Run(runner="eager", results=(held, held)))
+    writer.run(Run(runner="reference", results=(held, None), problems={"rand": RANDOM}))
+    writer.run(Run(runner="htp", results=(held, other)))
+    rungs = climb(open_recording(writer.folder))
+    assert [decibels(rung) for rung in rungs[1:3]] == [(MAX_SQNR_DB, MAX_SQNR_DB)] * 2
+    assert [decibels(rung) for rung in rungs[3:]] == [(None, None)] * 3
 
 
 def test_rung_without_a_value_is_stepped_over(writer: Writer) -> None:

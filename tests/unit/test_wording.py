@@ -75,7 +75,7 @@ def test_output_is_numbered_where_that_tells_it_apart(fields: dict[str, object],
         (error(EXACT), "no error"),
         (error(12.34), "12.3 dB"),
         (error(None), "an undefined SQNR (zero signal)"),
-        (error(60.0, nonfinite=2), "2 elements that turned NaN or infinite"),
+        (error(60.0, nonfinite=2), "2 elements that are NaN or infinite on one side"),
     ],
 )
 def test_decibels(found: None, text: str) -> None:

@@ -23,7 +23,13 @@ from qnndbg.pipeline.effects import Side, attributed
 
 
 def attribute_backend(
-    program: Program, taps: Taps, local: Local, names: Mapping[Place, str], method: str, sample: int
+    program: Program,
+    taps: Taps,
+    local: Local,
+    names: Mapping[Place, str],
+    changes: Mapping[Place, str],
+    method: str,
+    sample: int,
 ) -> Iterator[Attribution]:
     """Split what the HTP adds over its ops, and over the inputs and constants that it cannot hold.
 
@@ -32,12 +38,13 @@ def attribute_backend(
         taps: what the HTP dumped.
         local: the same places from the HTP's own inputs.
         names: QNN tensor of each place.
+        changes: how constants come to be others in QNN, as half a sentence.
         method: whose outputs they are.
         sample: of which inputs.
     """
     targets = {**local.held, **taps.values, **local.read}
     fused = frozenset(() if taps.half else local.read)  # half floats are read otherwise where they overflow
-    side = Side(targets=targets, floors=dict(local.floors), fused=fused, half=taps.half)
+    side = Side(targets=targets, floors=dict(local.floors), fused=fused, half=taps.half, changes=changes)
     for place, target in targets.items():
         made = local.values.get(place)
         if made is not None and made.is_floating_point():

@@ -47,6 +47,8 @@ class Side:
     floors: Mapping[Place, Floor] = field(default_factory=dict)
     roundings: dict[Place, Rounding] = field(default_factory=dict)
     fused: frozenset[Place] = frozenset()
+    changes: Mapping[Place, str] = field(default_factory=dict)
+    """How constants come to be others there, as half a sentence."""
     half: bool = False
     """Floats in the delegates are half floats."""
 
@@ -213,6 +215,7 @@ class _Described:
             exact=exact,
             rounding=side.roundings.get(place),
             fused=place in side.fused,
+            change=side.changes.get(place, ""),
             **(self._half(place, side) if side.half and place.partition is not None else {}),
         )
 

@@ -1,7 +1,7 @@
 """Inputs and constants of the partitions as places: what the HTP holds there, beside what the graph has.
 
-A constant is what the QNN tensor was filled with, by its encoding; an input, what is left of it in the tensor's
-dtype. Owns that; what half floats make of either is :mod:`qnndbg.execute.local`'s.
+A constant is what the QNN tensor was filled with, by its encoding; an input, what is left of it in the dtype
+of its tensor. Owns that; what half floats make of either is :mod:`qnndbg.execute.local`'s.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from qnndbg.execute.encoding import dequantise, fake_quantise
 from qnndbg.execute.program import Place
 from qnndbg.model.graph import Graph, Node, QuantParams, TensorRef
-from qnndbg.model.recording import QnnGraph, QnnTensor
+from qnndbg.model.recording import Held, QnnGraph, QnnTensor
 
 Load = Callable[[TensorRef], torch.Tensor]
 INTEGERS = {
@@ -38,6 +38,8 @@ class Constants:
     """What the graph has, by names of their own."""
     held: dict[Place, torch.Tensor] = field(default_factory=dict)
     """What QNN has."""
+    changes: dict[Place, str] = field(default_factory=dict)
+    """How that comes, as half a sentence."""
 
     def load(self, ref: TensorRef) -> torch.Tensor:
         """A tensor of the graphs that :meth:`in_place` gives."""
@@ -62,9 +64,18 @@ class Constants:
             if torch.equal(own, other):
                 continue
             ref = TensorRef(f"{qnn.partition}:{node.name}", "float32", tuple(own.shape))
-            self.real[ref], self.held[Place(qnn.partition, node.name, 0)] = own, other
+            place = Place(qnn.partition, node.name, 0)
+            self.real[ref], self.held[place], self.changes[place] = own, other, _change(held)
             changed[node.name] = replace(node, constant=ref, encoding=None)
         return replace(graph, nodes=tuple(changed.get(node.name, node) for node in graph.nodes))
+
+
+def _change(held: Held) -> str:
+    if held.tensor is not None or held.encoding is None:
+        return "its builder gives QNN other numbers"
+    if held.encoding.scheme == "per_block":
+        return "its builder gives QNN scales of blocks in 4 bits"
+    return "its builder gives QNN other scales"
 
 
 def _real(value: torch.Tensor, encoding: QuantParams | None) -> torch.Tensor:

@@ -114,15 +114,20 @@ class _References:
         self._held(local)
         self._write("local", local.results, self._named_local(local), local.problems)
         names = {place: tensor.name for place, tensor in self._tensors().items()}
-        for found in attribute_backend(program, taps, local, names, self.method, self.sample):
+        for found in attribute_backend(
+            program, taps, local, names, constants.changes, self.method, self.sample
+        ):
             self.writer.attribution(found)
 
     def _held(self, local: Local) -> None:
         """Write what the HTP holds of inputs and constants, where it is not what the graph has."""
-        values = []
+        values, problems = [], {}
         for number, graph in self.qnn.items():
+            roles = {node.name: node.role for node in self.partitions[number].nodes}
             for tensor in graph.tensors:
                 place = Place(number, tensor.node, tensor.output)
+                if tensor.kind == "input" and roles.get(tensor.node) == "input" and place not in local.inputs:
+                    problems[tensor.name] = "the CPU could not evaluate it"
                 value, held = local.inputs.get(place), local.held.get(place)
                 if value is not None and held is None:
                     held = input_in(tensor, value)
@@ -131,7 +136,7 @@ class _References:
                     local.values[place] = value
                 if held is not None and tensor.kind in {"input", "static"}:
                     values.append(Value(name=tensor.name, partition=number, tensor=self._store(held)))
-        self._write("held", (), values, {})
+        self._write("held", (), values, problems)
 
     def _tensors(self) -> dict[Place, QnnTensor]:
         """The QNN tensor that stands for each place."""

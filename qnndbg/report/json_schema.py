@@ -17,8 +17,8 @@ from qnndbg.report.as_json import REPORT_VERSION
 
 Schema = dict[str, Any]
 TYPES = (
-    Accuracy, Counted, Coverage, Environment, ErrorMetrics, Failure, Finding, Input, LayerResult, Method, Rung,
-    Source, Verdict,
+    Accuracy, Counted, Coverage, Environment, ErrorMetrics, Failure, Finding, Input, LayerResult, Method,
+    Rung, Source, Verdict,
 )  # fmt: skip
 NUMBER_OR_NULL: Schema = {"anyOf": [{"type": "number"}, {"type": "null"}]}
 NAMES: Schema = {"type": "array", "items": {"type": "string"}}

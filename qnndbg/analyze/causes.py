@@ -94,6 +94,8 @@ def _backends(attribution: Attribution, effect: Effect) -> tuple[Cause, str]:
     peak = effect.peak
     if effect.half and peak > FP16_MAX:
         return "overflow", f"values reach {peak:.4g}, and half floats end at {FP16_MAX:.0f}"
+    if effect.change:
+        return "builder", f"{effect.change}, which leave it {_decibels(effect)}"
     if effect.kind != "op":
         if effect.flushed:
             return (

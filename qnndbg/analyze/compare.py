@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from qnndbg.analyze import given
 from qnndbg.analyze.causes import sources_of
 from qnndbg.analyze.ladder import climb
 from qnndbg.analyze.metrics import measure
@@ -18,20 +19,13 @@ from qnndbg.analyze.touched import touched
 from qnndbg.analyze.verdict import Evidence, GuiltyPass, judge
 from qnndbg.analyze.wording import failed, not_delegated
 from qnndbg.model.attribution import Attribution, Effect, PassChange
-from qnndbg.model.graph import Node, QuantParams, Ref, TensorRef
+from qnndbg.model.graph import Node, Origin, QuantParams, Ref, TensorRef
 from qnndbg.model.recording import QnnGraph, QnnOp, QnnTensor, Run, RunnerName, is_half
 from qnndbg.model.result import Comparison, Coverage, ErrorMetrics, LayerResult, Source, Verdict
 from qnndbg.recording.store import Recording
 
 Effects = Mapping[tuple[str, int | None, str], Effect]
-SIDES: tuple[RunnerName, ...] = ("reference", "local", "htp-tapped")
-GIVEN = {
-    "input": "graph input: both sides are given it",
-    "static": "weight: held, not computed",
-    "null": "optional input that is left out",
-    "optional": "optional input that is left out",
-}
-"""Kind of a tensor that no op computes to the reason why it is not compared."""
+SIDES: tuple[RunnerName, ...] = ("reference", "local", "htp-tapped", "held")
 
 
 def compare(recording: Recording) -> Comparison:
@@ -120,7 +114,7 @@ def _layers(recording: Recording, graph: QnnGraph, effects: Effects) -> list[Lay
     makers = {name: op for op in graph.ops for name in op.outputs}
     order = [name for op in graph.ops for name in op.outputs]
     tensors = {tensor.name: tensor for tensor in graph.tensors}
-    given = [name for name in tensors if name not in makers]
+    unmade = [name for name in tensors if name not in makers]
     return [
         _Layer(
             recording,
@@ -129,9 +123,10 @@ def _layers(recording: Recording, graph: QnnGraph, effects: Effects) -> list[Lay
             makers.get(name),
             nodes,
             sides,
+            recording.run("held", graph.method),
             effects.get((graph.method, graph.partition, name)),
         ).result()
-        for name in (*order, *given)
+        for name in (*order, *unmade)
     ]
 
 
@@ -156,6 +151,8 @@ class _Layer:
     maker: QnnOp | None
     nodes: dict[str, Node]
     sides: dict[RunnerName, _Side]
+    held: Run | None
+    """Inputs and constants as the HTP holds them."""
     effect: Effect | None
 
     def result(self) -> LayerResult:
@@ -163,11 +160,16 @@ class _Layer:
         spec = node.outputs[tensor.output] if node is not None and tensor.output < len(node.outputs) else None
         reason = self._reason(node)
         accumulated = local = None
-        if not reason:
+        if not reason and self.maker is None:
+            local = self._given_error()
+        elif not reason:
             accumulated, local = self._errors("reference"), self._errors("local")
-            reason = "" if accumulated is not None or local is not None else "shape differs from the CPU's"
-        origin = node.origin if node is not None else None
+        if not reason and accumulated is None and local is None:
+            reason = "shape differs from the CPU's"
+        origin = self._origin(node)
         floor, peak_floor = self.sides["local"].floors.get(tensor.name, (None, None))
+        if self.maker is None and not reason:
+            floor = floor or 0.0
         qnn_op = self.maker.type if self.maker is not None else ""
         return LayerResult(
             tensor=tensor.name,
@@ -181,7 +183,7 @@ class _Layer:
             shape=tensor.shape,
             dtype=tensor.dtype,
             reference_dtype=spec.dtype if spec is not None else "",
-            encoding=tensor.encoding,
+            encoding=tensor.encoding or (tensor.held.encoding if tensor.held is not None else None),
             reference_encoding=self._reference_encoding(node),
             accumulated=accumulated,
             local=local,
@@ -190,12 +192,13 @@ class _Layer:
             peak_floor=peak_floor,
             effect=None if self.effect is None else self.effect.share,
             fused=self.effect is not None and self.effect.fused,
+            given=given.given_as(tensor, node) if self.maker is None else "",
         )
 
     def _reason(self, node: Node | None) -> str:
         """Why nothing can be compared; empty if something can."""
         if self.maker is None:
-            return GIVEN.get(self.tensor.kind, "no op computes it")
+            return given.reason_of(self.tensor, node, self.held)
         if not any(self.sides["htp-tapped"].values):
             return "intermediates were not dumped"
         if node is None:
@@ -211,6 +214,17 @@ class _Layer:
             problem = self.sides["reference"].problems.get(node.name, "no reason was noted")
             return f"the CPU could not evaluate it: {problem}"
         return ""
+
+    def _origin(self, node: Node | None) -> Origin | None:
+        """Of a constant, where the op comes from that reads it."""
+        if node is None or node.constant is None:
+            return node.origin if node is not None else None
+        readers = (other for other in self.nodes.values() if Ref(node.name) in other.args)
+        return next((reader.origin for reader in readers), node.origin)
+
+    def _given_error(self) -> ErrorMetrics | None:
+        reference, held = (self.sides[side].values.get(self.tensor.name) for side in ("local", "held"))
+        return given.error_of(self.recording, self.tensor, reference, held)
 
     def _errors(self, side: RunnerName) -> ErrorMetrics | None:
         ref = self.sides[side].values.get(self.tensor.name)
@@ -247,11 +261,14 @@ class _Layer:
 
 
 def _coverage(layers: tuple[LayerResult, ...]) -> Coverage:
-    given = Counter(
-        layer.reason for layer in layers if layer.reason in {*GIVEN.values(), "no op computes it"}
-    )
-    left_out = Counter(layer.reason for layer in layers if layer.reason and layer.reason not in given)
-    compared = sum(not layer.reason for layer in layers)
+    """The tensors that ops compute, and apart from them what ops are given."""
+    computed = [layer for layer in layers if layer.qnn_op]
+    others = [layer for layer in layers if not layer.qnn_op]
     return Coverage(
-        compared=compared, total=compared + left_out.total(), reasons=dict(left_out), given=dict(given)
+        compared=sum(not layer.reason for layer in computed),
+        total=len(computed),
+        reasons=dict(Counter(layer.reason for layer in computed if layer.reason)),
+        given=dict(Counter(layer.reason for layer in others if layer.reason)),
+        inputs=given.counted(layers, "input"),
+        constants=given.counted(layers, "constant"),
     )

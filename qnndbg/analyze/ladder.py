@@ -11,7 +11,7 @@ from qnndbg.model.recording import RANDOM, Run, RunnerName
 from qnndbg.model.result import ErrorMetrics, Rung
 from qnndbg.recording.store import Recording
 
-RUNGS: tuple[RunnerName, ...] = tuple(name for name in get_args(RunnerName) if name != "local")
+RUNGS: tuple[RunnerName, ...] = tuple(name for name in get_args(RunnerName) if name not in {"local", "held"})
 
 
 def climb(recording: Recording) -> tuple[Rung, ...]:

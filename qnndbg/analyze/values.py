@@ -37,7 +37,7 @@ def values_of(recording: Recording, layer: LayerResult) -> Values | None:
     Raises:
         RecordingError: a tensor is missing or damaged.
     """
-    dumped = _find(recording, "htp-tapped", layer)
+    dumped = _find(recording, "held" if layer.given else "htp-tapped", layer)
     if dumped is None:
         return None
     half = is_half(recording.manifest.precision)

@@ -181,7 +181,7 @@ def _kind(source: Source) -> VerdictKind:
         return "quantisation"
     if source.cause == "fused":
         return "quantisation"  # a range clips; the HTP only does not follow it
-    return "backend" if source.cause in {"kernel", "state"} else "format"
+    return "backend" if source.cause in {"builder", "kernel", "state"} else "format"
 
 
 def empty_comparison(verdict: Verdict | None = None) -> Comparison:

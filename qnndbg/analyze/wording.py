@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 REMEDIES: dict[Cause, str] = {
     "kernel": "Keep {op} off the HTP (skip_node_op_set), or write it in other ops, and record again.",
+    "builder": "Give that weight one scale per channel, such as with --precision 16a8w.",
     "fused": "Calibrate {op} so that nothing is clipped there (a min-max observer); both then agree.",
     "overflow": "Rescale the values of {op} so that they stay below 65504, and scale back behind it.",
     "flushed": "Make it at least 6.1e-05, where half floats begin to lose digits, or scale around it.",

@@ -13,13 +13,18 @@ from typing import Any
 
 import torch
 from executorch.backends.qualcomm.partition.qnn_partitioner import QnnPartitioner
+from msgspec.structs import replace
 from torch.export import ExportedProgram
 
 from qnndbg.capture.fallback import delegation_of, judged
+from qnndbg.capture.held import Payloads, held_from_payload, payloads_seen
 from qnndbg.capture.lowering import shared_copy
 from qnndbg.capture.precision import precision_of
 from qnndbg.capture.qnn_graph import qnn_graph_from_wrappers
 from qnndbg.capture.session import Session
+from qnndbg.model.graph import Graph
+from qnndbg.model.recording import QnnGraph
+from qnndbg.recording.writer import Writer
 
 Original = Callable[..., Any]
 
@@ -233,16 +238,33 @@ def on_build(
     method, partition = session.partitions.get(id(edge_program), ("forward", 0))
     if session.tapped is not None:
         recorder = session.tapped.recorder
-        wrappers = original(edge_program, *args, **kwargs)
+        with payloads_seen() as payloads:
+            wrappers = original(edge_program, *args, **kwargs)
     else:
+        payloads = None
         recorder = session.recorder
         with recorder.stage("preprocess", edge_program, method=method, partition=partition):
             wrappers = original(edge_program, *args, **kwargs)
     if not isinstance(wrappers, bytes):  # a context binary that somebody else compiled has no graph
         graph = recorder.last_graph(edge_program, method, partition)
         digest = recorder.writer.graph(graph)
-        recorder.writer.qnn_graph(qnn_graph_from_wrappers(wrappers, graph, digest, method, partition))
+        found = qnn_graph_from_wrappers(wrappers, graph, digest, method, partition)
+        recorder.writer.qnn_graph(_with_held(found, graph, payloads, recorder.writer))
     return wrappers
+
+
+def _with_held(found: QnnGraph, graph: Graph, payloads: Payloads | None, writer: Writer) -> QnnGraph:
+    """The QNN graph with what its static tensors hold, where that was seen."""
+    nodes = {node.name: node for node in graph.nodes if node.constant is not None}
+    if payloads is None:
+        return found
+    tensors = (
+        replace(t, held=held_from_payload(payloads.get(t.name), nodes[t.node], writer))
+        if t.kind == "static" and t.node in nodes
+        else t
+        for t in found.tensors
+    )
+    return replace(found, tensors=tuple(tensors))
 
 
 def on_to_executorch(session: Session, original: Original, self: Any, *args: Any, **kwargs: Any) -> Any:

@@ -17,6 +17,7 @@ import torch
 from qnndbg.execute.effect import like
 from qnndbg.execute.encoding import dequantise, step_of
 from qnndbg.execute.noise import (
+    FLOAT32,
     MOVES,
     ROUNDINGS,
     Floor,
@@ -49,6 +50,8 @@ class Taps:
     encodings: Mapping[Place, QuantParams]
     half: bool
     """Floats are half floats on the HTP, those that go into a delegate too."""
+    constants: Mapping[Place, torch.Tensor] = field(default_factory=dict)
+    """What QNN was given in place of constants, as real numbers, where that is something else."""
 
 
 @dataclass(slots=True)
@@ -62,6 +65,8 @@ class Local:
     """What the users of each value read, if that is not what was dumped."""
     held: dict[Place, torch.Tensor] = field(default_factory=dict)
     """Inputs and constants of the delegates as the HTP holds them, where it cannot hold them as they are."""
+    inputs: dict[Place, torch.Tensor] = field(default_factory=dict)
+    """Inputs of the delegates as they come in."""
     results: list[object] = field(default_factory=list)
     problems: dict[str, str] = field(default_factory=dict)
 
@@ -70,9 +75,15 @@ def evaluate_locally(program: Program, taps: Taps) -> Local:
     """Evaluate each op from the HTP's values; where none was dumped, from what the CPU computes."""
     walks = _walks(program, taps)
     plain = walks[0]
-    local = Local(dict(plain.rounded), held=plain.held, results=plain.results, problems=plain.problems)
+    local = Local(
+        dict(plain.rounded),
+        held=plain.held,
+        inputs=plain.inputs,
+        results=plain.results,
+        problems=plain.problems,
+    )
     local.values |= plain.given
-    local.floors |= {place: _held_floor(value) for place, value in plain.given.items()}
+    local.floors |= {place: _held_floor(value, half=taps.half) for place, value in plain.given.items()}
     chosen: dict[Place, _Walk] = {}
     for place, tap in taps.values.items():
         best = min(walks, key=lambda walk: distance(walk.rounded.get(place), tap))
@@ -122,9 +133,10 @@ def _unit(place: Place, node: Node, taps: Taps) -> QuantParams | None:
     return next((taps.encodings.get(Place(place.partition, name, 0)) for name in inputs_of(node.args)), None)
 
 
-def _held_floor(value: torch.Tensor) -> Floor:
-    ulp = ulp16(value)
-    return Floor(rms(ulp) * ROUNDINGS, float(ulp.max()) if ulp.numel() else 0.0)
+def _held_floor(value: torch.Tensor, *, half: bool) -> Floor:
+    """What rounding explains of what an input or constant loses: nothing of integers but float32's own."""
+    spacing = ulp16(value) if half else value.abs() * FLOAT32
+    return Floor(rms(spacing) * ROUNDINGS, float(spacing.max()) if spacing.numel() else 0.0)
 
 
 def _walks(program: Program, taps: Taps) -> list[_Walk]:
@@ -141,7 +153,7 @@ def _walks(program: Program, taps: Taps) -> list[_Walk]:
     walks = [_Walk(program, taps, _clamping(limit)) for limit in limits]
     if any(not torch.equal(half_of(tap), tap) for tap in taps.values.values()):
         walks.append(_Walk(program, taps, _rounded))
-    if walks[0].held:
+    if any(place not in taps.constants for place in walks[0].held):
         walks.append(_Walk(program, taps, _plain, holds=False))
     return walks
 
@@ -237,6 +249,7 @@ class _Walk:
         self.rounded: dict[Place, torch.Tensor] = {}
         self.held: dict[Place, torch.Tensor] = {}
         self.given: dict[Place, torch.Tensor] = {}
+        self.inputs: dict[Place, torch.Tensor] = {}
         self.went_on: dict[Place, torch.Tensor] = {}
         trace = program.run(self._substitute)
         self.results, self.problems = trace.results, trace.problems
@@ -244,6 +257,8 @@ class _Walk:
     def _substitute(self, place: Place, computed: Computed) -> torch.Tensor | None:
         value = computed.value
         if computed.node.op in {"placeholder", "get_attr"}:
+            if value is not None and place.partition is not None and computed.node.role == "input":
+                self.inputs[place] = value
             return self._noisy(place, self._given(place, value), computed)
         if value is not None and computed.exact is not None:
             self.nodes[place] = computed.node
@@ -259,9 +274,10 @@ class _Walk:
 
     def _given(self, place: Place, value: torch.Tensor | None) -> torch.Tensor | None:
         """An input or constant as the HTP holds it."""
-        if value is None or place.partition is None or not self.taps.half or not self.holds:
+        if value is None or place.partition is None or not self.holds:
             return value
-        held = half_of(value)
+        held = self.taps.constants.get(place, value)
+        held = half_of(held) if self.taps.half else held
         if not torch.equal(held, value):
             self.held[place], self.given[place] = held, value
         return held

@@ -19,6 +19,8 @@ def judge_layers(case: Case) -> Iterator[Judgement]:
     before = _by_key(case.before) if case.before else {}
     changed = {_key(diff.b): diff for diff in case.diff.layers if diff.b} if case.diff else {}
     for layer in case.now.layers:
+        if layer.given:
+            continue  # what they do to an output is judged there
         if layer.local is None and layer.accumulated is None and _id(layer) not in changed:
             continue
         diff = changed.get(_id(layer))

@@ -92,6 +92,8 @@ class Effect(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The state that the op reads, if it reads one."""
     fused: bool = False
     """The HTP did not clip here, since it fuses the op with the next one."""
+    change: str = ""
+    """Of a constant that QNN is given otherwise than the graph has it: how that comes, as half a sentence."""
 
     @property
     def share(self) -> float:

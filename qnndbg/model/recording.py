@@ -34,6 +34,7 @@ RunnerName = Literal[
     "htp-tapped",
     "htp",
     "htp-given",
+    "held",
 ]
 """Who computed the values of a run; see :class:`Run`."""
 
@@ -175,6 +176,17 @@ class PassEvent(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Of a pass that failed: what it was made with."""
 
 
+class Held(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a static tensor holds, in the layout of its node; empty if it is what that has."""
+
+    tensor: TensorRef | None = None
+    """Where it is not the node's own constant."""
+    encoding: QuantParams | None = None
+    """Where it is not the node's."""
+    problem: str = ""
+    """Why it could not be told."""
+
+
 class QnnTensor(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A tensor of a QNN graph."""
 
@@ -190,6 +202,8 @@ class QnnTensor(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The node of the partition's last graph that it is an output of; empty if none."""
     output: int = 0
     """Which output of that node."""
+    held: Held | None = None
+    """Of a static tensor that stands for a node; None if it was not looked at."""
 
 
 class QnnOp(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -240,6 +254,8 @@ class Run(Struct, frozen=True, kw_only=True, omit_defaults=True):
     partitions' last graphs, every QNN tensor. ``local``: the same, each op on the HTP's own inputs.
     ``htp-tapped`` and ``htp``: the emulator, with and without the dump of intermediates. ``htp-given``: the
     latter with the inputs in the memory layout that they were given in, where that is not contiguous.
+    ``held``: no run, but the inputs and constants of the partitions as the HTP holds them, those that it does
+    not hold as the graph has them; floats are what half floats leave of them.
     """
 
     runner: RunnerName

@@ -36,6 +36,10 @@ class ErrorMetrics(Struct, frozen=True, kw_only=True):
     elements: int
 
 
+Given = Literal["", "input", "constant", "state"]
+"""What a QNN tensor that no op computes is; empty for what an op computes, and for what is left out."""
+
+
 class LayerResult(Struct, frozen=True, kw_only=True):
     """One QNN tensor: the HTP against the CPU."""
 
@@ -71,6 +75,8 @@ class LayerResult(Struct, frozen=True, kw_only=True):
     """Share of the backend's error of the worst output that is made here; may be negative."""
     fused: bool = False
     """The HTP did not clip here, since it fuses the op with the next one."""
+    given: Given = ""
+    """Of what no op computes: its error is between what the HTP holds and what the graph has."""
 
     @property
     def excess(self) -> float | None:
@@ -105,6 +111,13 @@ class Rung(Struct, frozen=True, kw_only=True):
     note: str = ""
 
 
+class Counted(Struct, frozen=True, kw_only=True):
+    """Of inputs or constants: how many the HTP holds as the graph has them, but for rounding."""
+
+    same: int = 0
+    total: int = 0
+
+
 class Coverage(Struct, frozen=True, kw_only=True):
     """How many of the QNN tensors that an op computes were compared, and why the others were not."""
 
@@ -113,7 +126,9 @@ class Coverage(Struct, frozen=True, kw_only=True):
     reasons: dict[str, int]
     """Reason to the number of computed tensors that were not compared."""
     given: dict[str, int] = {}
-    """Tensors that no op computes, such as graph inputs and weights; not part of the total."""
+    """The same of tensors that no op computes, such as optional inputs; not part of the total."""
+    inputs: Counted = Counted()
+    constants: Counted = Counted()
 
     @property
     def share(self) -> float | None:
@@ -123,6 +138,7 @@ class Coverage(Struct, frozen=True, kw_only=True):
 
 Cause = Literal[
     "kernel",
+    "builder",
     "fused",
     "overflow",
     "flushed",

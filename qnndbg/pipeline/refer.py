@@ -22,6 +22,7 @@ from qnndbg.execute.reference import Meaning, taken
 from qnndbg.model.graph import Graph, QuantParams, Ref, TensorRef
 from qnndbg.model.recording import QnnTensor, Run, RunnerName, Value, is_half
 from qnndbg.pipeline.attribute import attribute_backend, attribute_quantisation
+from qnndbg.pipeline.held import Constants, input_in
 from qnndbg.pipeline.layer_ladder import LayerClimb
 from qnndbg.pipeline.pass_search import search_passes
 from qnndbg.pipeline.stored import tensor_from
@@ -59,7 +60,7 @@ class _References:
         self._simple("transform", self.recording.last_graph("transform", self.method))
         outer = self.recording.last_graph("partition", self.method)
         if outer is not None:
-            self._delegated(Program(outer, self.inputs, self._load, self.partitions))
+            self._delegated(outer)
         self.writer.layer_ladder(self.climb.result())
 
     def _before_edge(self) -> None:
@@ -99,7 +100,8 @@ class _References:
         if self.recording.run(runner, self.method, self.sample) is None:
             self._write(runner, trace.results, (), trace.problems)
 
-    def _delegated(self, program: Program) -> None:
+    def _delegated(self, outer: Graph) -> None:
+        program = Program(outer, self.inputs, self._load, self.partitions)
         trace = program.run()
         self._write("reference", trace.results, self._named(trace), trace.problems)
         computed = {Place(n, *at): v for n, values in trace.values.items() for at, v in values.items()}
@@ -107,17 +109,42 @@ class _References:
         tapped = self.recording.run("htp-tapped", self.method, self.sample)
         if tapped is None:
             return
-        taps = self._taps(tapped)
+        constants = Constants(self._load)
+        partitions = {n: constants.in_place(self.qnn[n], graph) for n, graph in self.partitions.items()}
+        program = Program(outer, self.inputs, constants.load, partitions)
+        taps = self._taps(tapped, constants)
         local = evaluate_locally(program, taps)
         if mended := self._misdumped(program, tapped, taps, local):
             self.writer.run(mended)
-            taps = self._taps(mended)
+            taps = self._taps(mended, constants)
             local = evaluate_locally(program, taps)
         self.climb.rung("htp-tapped", taps.values)
+        self._held(local)
         self._write("local", local.results, self._named_local(local), local.problems)
         names = {place: tensor.name for place, tensor in self._tensors().items()}
-        for found in attribute_backend(program, taps, local, names, self.method, self.sample):
+        for found in attribute_backend(
+            program, taps, local, names, constants.changes, self.method, self.sample
+        ):
             self.writer.attribution(found)
+
+    def _held(self, local: Local) -> None:
+        """Write what the HTP holds of inputs and constants, where it is not what the graph has."""
+        values, problems = [], {}
+        for number, graph in self.qnn.items():
+            roles = {node.name: node.role for node in self.partitions[number].nodes}
+            for tensor in graph.tensors:
+                place = Place(number, tensor.node, tensor.output)
+                if tensor.kind == "input" and roles.get(tensor.node) == "input" and place not in local.inputs:
+                    problems[tensor.name] = "the CPU could not evaluate it"
+                value, held = local.inputs.get(place), local.held.get(place)
+                if value is not None and held is None:
+                    held = input_in(tensor, value)
+                    if torch.equal(held, value):
+                        continue
+                    local.values[place] = value
+                if held is not None and tensor.kind in {"input", "static"}:
+                    values.append(Value(name=tensor.name, partition=number, tensor=self._store(held)))
+        self._write("held", (), values, problems)
 
     def _tensors(self) -> dict[Place, QnnTensor]:
         """The QNN tensor that stands for each place."""
@@ -127,7 +154,7 @@ class _References:
                 found.setdefault(Place(number, tensor.node, tensor.output), tensor)
         return found
 
-    def _taps(self, tapped: Run) -> Taps:
+    def _taps(self, tapped: Run, constants: Constants) -> Taps:
         dumped = {(value.partition, value.name): value.tensor for value in tapped.values}
         values: dict[Place, torch.Tensor] = {}
         encodings: dict[Place, QuantParams] = {}
@@ -141,7 +168,8 @@ class _References:
                     encodings[place] = tensor.encoding
                     value = value if value.is_floating_point() else dequantise(value, tensor.encoding)
                 values[place] = value
-        return Taps(values, encodings, half=is_half(self.recording.manifest.precision))
+        half = is_half(self.recording.manifest.precision)
+        return Taps(values, encodings, half, constants.held)
 
     def _misdumped(self, program: Program, tapped: Run, taps: Taps, local: Local) -> Run | None:
         """The run with what the program hands out in place of dumps that are wrong though it is right."""

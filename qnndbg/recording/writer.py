@@ -53,6 +53,10 @@ class Writer:
         """Store a tensor; see :meth:`Blobs.put`."""
         return self._blobs.put(array, dtype)
 
+    def stored(self, ref: TensorRef) -> NDArray[np.generic]:
+        """A tensor that was stored before; see :meth:`Blobs.get`."""
+        return self._blobs.get(ref)
+
     def graph(self, graph: Graph) -> str:
         """Store a graph unless it is there; gives its digest."""
         data = schema.encode(graph)

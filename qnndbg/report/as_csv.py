@@ -38,6 +38,7 @@ COLUMNS: dict[str, Callable[[LayerResult], Cell]] = {
     "effect": lambda layer: layer.effect,
     "fused": lambda layer: layer.fused,
     "reason": lambda layer: layer.reason,
+    "given": lambda layer: layer.given,
 }
 """Columns between the position and those of the errors and encodings."""
 

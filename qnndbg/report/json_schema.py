@@ -13,13 +13,13 @@ import msgspec
 
 from qnndbg.model.layer_ladder import LayerLadder
 from qnndbg.model.recording import Accuracy, Environment, Failure, Input, Method, Stage
-from qnndbg.model.result import Coverage, ErrorMetrics, Finding, LayerResult, Rung, Source, Verdict
+from qnndbg.model.result import Counted, Coverage, ErrorMetrics, Finding, LayerResult, Rung, Source, Verdict
 from qnndbg.report.as_json import REPORT_VERSION
 
 Schema = dict[str, Any]
 TYPES = (
-    Accuracy, Coverage, Environment, ErrorMetrics, Failure, Finding, Input, LayerLadder, LayerResult, Method,
-    Rung, Source, Verdict,
+    Accuracy, Counted, Coverage, Environment, ErrorMetrics, Failure, Finding, Input, LayerLadder, LayerResult,
+    Method, Rung, Source, Verdict,
 )  # fmt: skip
 NUMBER_OR_NULL: Schema = {"anyOf": [{"type": "number"}, {"type": "null"}]}
 NAMES: Schema = {"type": "array", "items": {"type": "string"}}

@@ -17,6 +17,7 @@ from qnndbg.analyze.wording import decibels, output_name
 from qnndbg.model.recording import Manifest
 from qnndbg.model.result import Comparison, Finding, LayerResult, Rung
 from qnndbg.report.ladder import by_output
+from qnndbg.report.layers import held_as_given
 
 ILLEGAL = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 """Characters that no XML may hold."""
@@ -135,7 +136,8 @@ def _recording(manifest: Manifest, answer: Comparison) -> Iterator[Case]:
         message = verdict.text
         yield Case(classname="recording", name="verdict", outcome="failure", message=message, text=text)
     counted = f"{coverage.compared} of {coverage.total} QNN tensors compared"
-    reasons = [f"{count} {reason}" for reason, count in sorted(coverage.reasons.items())]
+    reasons = [*held_as_given(coverage)]
+    reasons += [f"{count} {reason}" for reason, count in sorted(coverage.reasons.items())]
     if coverage.compared:
         yield Case(classname="recording", name="coverage", output="\n".join([counted, *reasons]))
     else:

@@ -12,9 +12,10 @@ from typing import Literal, NamedTuple
 from rich.table import Table
 from rich.text import Text
 
+from qnndbg.analyze.causes import MINOR_SHARE
 from qnndbg.analyze.verdict import sources, victims
 from qnndbg.analyze.wording import short_op
-from qnndbg.model.result import ErrorMetrics, LayerResult
+from qnndbg.model.result import Coverage, ErrorMetrics, LayerResult
 from qnndbg.report import units
 
 Order = Literal["effect", "local", "accumulated", "order"]
@@ -35,7 +36,7 @@ class _Words(NamedTuple):
 
 WORDS = (
     _Words("tensor", lambda layer: layer.tensor, units.clip_tensor, 21),
-    _Words("op", lambda layer: short_op(layer.op), units.clip_right, 10),
+    _Words("op", lambda layer: short_op(layer.op) or layer.given, units.clip_right, 10),
     _Words("module", lambda layer: layer.module, units.clip_left, 11),
     _Words("dtype", lambda layer: units.dtype(layer.dtype), units.clip_right, 8),
     _Words("from", lambda layer: layer.created_by or layer.source, units.clip_left, 12),
@@ -54,6 +55,29 @@ def _rank(layer: LayerResult, by: Order) -> tuple[float, float]:
     if by == "accumulated":
         return -1.0 if layer.inherited is None else layer.inherited, made
     return abs(layer.effect or 0.0) if by == "effect" else made, made
+
+
+def told(layers: tuple[LayerResult, ...], everyone: tuple[LayerResult, ...]) -> tuple[LayerResult, ...]:
+    """The compared layers without the inputs and constants that do no harm, of which there may be hundreds.
+
+    Args:
+        layers: some, in any order.
+        everyone: all layers of the recording.
+    """
+    made = frozenset(sources(everyone))
+    return tuple(
+        layer
+        for layer in layers
+        if (layer.accumulated or layer.local)
+        and (not layer.given or layer in made or abs(layer.effect or 0.0) >= MINOR_SHARE)
+    )
+
+
+def held_as_given(coverage: Coverage) -> tuple[str, ...]:
+    """How many constants and inputs are what the graph has, a sentence each."""
+    parts = ((coverage.constants, "constants"), (coverage.inputs, "inputs"))
+    seen = ((part, what) for part, what in parts if part.total)
+    return tuple(f"{part.same} of {part.total} {what} as the graph has them" for part, what in seen)
 
 
 def layer_table(layers: tuple[LayerResult, ...], everyone: tuple[LayerResult, ...], width: int) -> Table:

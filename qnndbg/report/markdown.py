@@ -16,7 +16,7 @@ from qnndbg.model.result import Comparison, Coverage, Finding, LayerResult, Rung
 from qnndbg.report import units
 from qnndbg.report.findings import SHOWN_SOURCES, source_groups
 from qnndbg.report.ladder import by_output, change, folded, output_title
-from qnndbg.report.layers import lsb_or_ulp, ordered
+from qnndbg.report.layers import held_as_given, lsb_or_ulp, ordered, told
 from qnndbg.report.standing import place, standings
 
 SHOWN_LAYERS = 20
@@ -157,7 +157,7 @@ def _finding(found: Finding) -> str:
 def _folded_away(
     manifest: Manifest, answer: Comparison, passes: tuple[PassEvent, ...], loud: list[Finding]
 ) -> Iterator[str]:
-    compared = tuple(layer for layer in ordered(answer.layers, "local") if layer.accumulated or layer.local)
+    compared = told(ordered(answer.layers, "local"), answer.layers)
     if compared:
         shown = compared[:SHOWN_LAYERS]
         yield details(
@@ -189,7 +189,7 @@ def _layers(layers: Sequence[LayerResult], everyone: tuple[LayerResult, ...]) ->
         (
             SIGNS[standing[layer]],
             code(layer.tensor),
-            code(short_op(layer.op)),
+            code(short_op(layer.op) or layer.given),
             code(place(layer.module, layer.source)),
             f"{units.steps(layer.accumulated, unit)} / {units.decibels(layer.accumulated)}",
             f"{units.steps(layer.local, unit)} / {units.decibels(layer.local)}",
@@ -214,6 +214,7 @@ def _layers(layers: Sequence[LayerResult], everyone: tuple[LayerResult, ...]) ->
 
 def _context(manifest: Manifest, coverage: Coverage, passes: tuple[PassEvent, ...]) -> str:
     lines = [f"- {coverage.compared} of {coverage.total} QNN tensors compared"]
+    lines += [f"- {part}" for part in held_as_given(coverage)]
     lines += [f"  - {count} {escaped(reason)}" for reason, count in sorted(coverage.reasons.items())]
     fallbacks = Counter((f.op, f.reason) for method in manifest.methods for f in method.fallbacks)
     lines += [

@@ -31,7 +31,7 @@ from qnndbg.model.result import Comparison, Coverage, LayerResult, Verdict
 from qnndbg.report import units
 from qnndbg.report.findings import findings_list, sources_table
 from qnndbg.report.ladder import ladder_table
-from qnndbg.report.layers import Order, layer_table, lsb_or_ulp, ordered
+from qnndbg.report.layers import Order, layer_table, lsb_or_ulp, ordered, told
 
 SHOWN_LAYERS = 15
 FLOOR_LEGEND = "×floor: times what rounding explains"
@@ -112,15 +112,17 @@ def _title(name: str, rest: str) -> Text:
 
 
 def _layers(layers: tuple[LayerResult, ...], limit: int | None, sort: Order, width: int) -> Group:
-    compared = tuple(layer for layer in ordered(layers, sort) if layer.accumulated or layer.local)
+    compared = told(ordered(layers, sort), layers)
+    if limit is None:
+        compared = tuple(layer for layer in ordered(layers, sort) if layer.accumulated or layer.local)
     shown = compared[:limit]
     by = "in execution order" if sort == "order" else f"by {sort} error"
     more = "; --all shows all" if len(shown) < len(compared) else ""
     title = _title("Layers", f"{len(shown)} of {len(compared)}, {by}{more}")
     legend = [f"{units.MADE_HERE} made here", f"{units.INHERITED} inherited", f"{units.EQUAL} bit-equal"]
     legend.append(f"{lsb_or_ulp(layers)} of the worst element")
-    told = any(layer.effect is not None for layer in layers)
-    below = [FLOOR_LEGEND, *([EFFECT_LEGEND] if told else [])]
+    effects = any(layer.effect is not None for layer in layers)
+    below = [FLOOR_LEGEND, *([EFFECT_LEGEND] if effects else [])]
     lines = "\n".join(f"  {' · '.join(line)}" for line in (legend, below))
     return Group(title, layer_table(shown, layers, width), Text(lines, "dim"))
 
@@ -178,6 +180,12 @@ def _coverage(coverage: Coverage, layers: Iterable[LayerResult]) -> RenderableTy
     grid.add_row(
         Text(str(coverage.compared), style), Text(f"of {coverage.total} QNN tensors compared", style)
     )
+    for part, what in ((coverage.constants, "constants"), (coverage.inputs, "inputs")):
+        if part.total:
+            style = "" if part.same == part.total else "yellow"
+            grid.add_row(
+                Text(str(part.same), style), Text(f"of {part.total} {what} as the graph has them", style)
+            )
     for counts, style in ((coverage.reasons, ""), (coverage.given, "dim")):
         for reason, count in sorted(counts.items(), key=lambda item: (-item[1], item[0])):
             grid.add_row(Text(str(count), style), Text(reason, style))

@@ -65,7 +65,7 @@ def _names(session: Session) -> tuple[Column, ...]:
         return layer.encoding.scales[0] if layer.encoding else None
 
     def op(layer: LayerResult) -> str:
-        return short_op(layer.op)
+        return short_op(layer.op) or layer.given
 
     return (
         Column("#", lambda r: str(number(r)), number, 4, 5, 8, right=True),

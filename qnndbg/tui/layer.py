@@ -65,7 +65,7 @@ class Layer(Page):
     def label(self) -> str:  # type: ignore[override]
         """The op, and where it is."""
         layer = self.result
-        return f"{short_op(layer.op)} {layer.module}".strip()
+        return f"{short_op(layer.op) or layer.given} {layer.module}".strip()
 
     def body(self) -> Sequence[Widget]:
         """One sheet."""

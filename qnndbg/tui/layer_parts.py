@@ -29,7 +29,8 @@ def facts(layer: LayerResult, folder: Path, width: int) -> Iterator[Line]:
     qnn = f" → QNN {layer.qnn_op}" if layer.qnn_op else ""
     place = NodeAt(layer.tensor, GraphAt("qnn", layer.method, layer.partition))
     text = Text.assemble(
-        (f"{layer.op}{qnn}", "title"), f"  {units.dtype(layer.dtype)} {shape_text(layer.shape)}"
+        (f"{layer.op or layer.given}{qnn}", "title"),
+        f"  {units.dtype(layer.dtype)} {shape_text(layer.shape)}",
     )
     made = layer.created_by and f"made by {layer.created_by}"
     where = " · ".join(part for part in (layer.module, layer.source, made) if part)

@@ -251,6 +251,11 @@ class Overview(Page):
         sign = units.SOUND if coverage.compared == coverage.total else units.MADE_HERE
         text = f"{sign} {coverage.compared} of {coverage.total} QNN tensors compared"
         yield Line(Text(text, style), PageAt("layers"), coverage)
+        for part, what in ((coverage.constants, "constant"), (coverage.inputs, "input")):
+            if part.total:
+                text = f"  {part.same} of {part.total} {what}s as the graph has them"
+                style = "faint" if part.same == part.total else "warn"
+                yield Line(Text(text, style), PageAt("layers", f"given:{what}"), coverage)
         for reason, count in sorted(coverage.reasons.items(), key=lambda item: -item[1]):
             yield Line(Text(f"  {count} {reason}"), PageAt("layers", "compared:no"), coverage)
         for reason, count in sorted(coverage.given.items(), key=lambda item: -item[1]):

@@ -41,6 +41,7 @@ TEXTS: dict[str, Callable[[LayerResult], str]] = {
     "pass": lambda layer: layer.created_by,
     "method": lambda layer: layer.method,
     "reason": lambda layer: layer.reason,
+    "given": lambda layer: layer.given,
 }
 WHOLE = {
     "op": lambda layer: (layer.op, layer.qnn_op),

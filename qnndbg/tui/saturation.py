@@ -25,7 +25,7 @@ def fill_in(session: Session) -> bool:
 def _share(session: Session, key: LayerAt) -> float | None:
     """None where it is not known; a tensor that cannot be read is said when its layer is opened."""
     ref, layer = session.sides(key).get("htp-tapped"), session.layers[key]
-    if ref is None or layer.encoding is None or layer.reason:
+    if ref is None or layer.encoding is None or layer.reason or layer.given:
         return None
     try:
         return saturated(session.recording.tensor(ref), layer.encoding)

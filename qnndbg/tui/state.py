@@ -117,7 +117,9 @@ class Session:
             for value in run.values:
                 if value.partition is not None:
                     key = LayerAt(run.method, value.partition, value.name)
-                    found.setdefault(key, {})[run.runner] = value.tensor
+                    # Of inputs and constants there is no dump, but what the HTP holds.
+                    runner = "htp-tapped" if run.runner == "held" else run.runner
+                    found.setdefault(key, {})[runner] = value.tensor
         return found
 
     def qnn(self, method: str, partition: int | None) -> QnnGraph | None:

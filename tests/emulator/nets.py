@@ -375,3 +375,40 @@ def coarse() -> Made:
     net, (x,) = _seeded(Coarse, 16, 32)
     x[:, 0] = 0.0
     return net, (x,)
+
+
+class Blocks(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = nn.Conv2d(64, 8, 1)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.relu(self.conv(x))
+
+
+def blocks() -> Made:
+    """A weight whose blocks of 32 channels have scales that are no multiples of a sixteenth of each other."""
+    module, inputs = _seeded(Blocks, 1, 64, 4, 4)
+    assert isinstance(module, Blocks)
+    with torch.no_grad():
+        module.conv.weight[:, :32] *= 3.3
+    return module, inputs
+
+
+class Weighted(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.large, self.small = nn.Linear(8, 8, bias=False), nn.Linear(8, 8, bias=False)
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        return self.large(x * 1e-3), self.small(x * 1e3)
+
+
+def weighted() -> Made:
+    """A weight with a value beyond what half floats hold, and one with values that they flush."""
+    module, inputs = _seeded(Weighted, 4, 8)
+    assert isinstance(module, Weighted)
+    with torch.no_grad():
+        module.large.weight[0, 0] = 200_000.0
+        module.small.weight *= 1e-7
+    return module, inputs

@@ -89,12 +89,13 @@ def accounted(recording: Recording, comparison: Comparison) -> bool:
     layers = sorted((x.method, x.partition, x.tensor) for x in comparison.layers)
     computed = sum(len({o for op in g.ops for o in op.outputs}) for g in recording.qnn)
     coverage = comparison.coverage
+    held = sum(bool(x.given) and not x.reason for x in comparison.layers)
     silent = [x for x in comparison.layers if not (x.reason or x.accumulated or x.local)]
     unknown = [x for x in comparison.layers if x.reason.endswith("no reason was noted")]
     return (
         tensors == layers
         and coverage.total == computed == coverage.compared + sum(coverage.reasons.values())
-        and sum(coverage.given.values()) == len(tensors) - computed
+        and sum(coverage.given.values()) + held == len(tensors) - computed
         and not silent
         and not unknown
     )

@@ -132,6 +132,6 @@ def _final(run: Run) -> bool:
 
 def _comparison(comparison: Comparison) -> Comparison:
     """The answer without the tensors that no op computes; how many these are the coverage tells."""
-    layers = tuple(x for x in comparison.layers if x.local is not None or x.accumulated is not None or x.op)
+    layers = tuple(x for x in comparison.layers if x.qnn_op or x.op)
     short = replace(comparison, layers=layers, sources=comparison.sources[:SOURCES])
     return trimmed(short, METRIC_DIGITS)

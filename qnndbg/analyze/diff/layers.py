@@ -85,7 +85,9 @@ def _diff(a: LayerResult | None, b: LayerResult | None) -> LayerDiff | None:
 
 def _computed(layer: LayerResult | None) -> bool:
     """Weights and graph inputs are no layers."""
-    return layer is not None and (layer.local is not None or layer.accumulated is not None)
+    return (
+        layer is not None and not layer.given and (layer.local is not None or layer.accumulated is not None)
+    )
 
 
 def _status(local: Trend, accumulated: Trend) -> LayerStatus:

@@ -36,6 +36,11 @@ RULES = (
     Rule("QD112", "not a finite number", "Find what divides by zero or overflows in the float model first."),
     Rule("QD113", "the HTP fuses a clip away", "Widen the range that clips; the HTP is the better one here."),
     Rule(
+        "QD114",
+        "an input or constant is not held as it is",
+        "Rescale it, or give a weight one scale per channel.",
+    ),
+    Rule(
         "QD201", "an output is not what was computed", "Cast it in the model, or return another form of it."
     ),
     Rule("QD202", "int64 values do not fit into int32", "Keep them below 2147483648, or on the CPU."),
@@ -78,6 +83,7 @@ CAUSE_RULES: dict[Cause, str] = {
     "overflow": "QD101",
     "flushed": "QD102",
     "kernel": "QD103",
+    "builder": "QD114",
     "clipped": "QD104",
     "wide range": "QD105",
     "outlier channel": "QD106",

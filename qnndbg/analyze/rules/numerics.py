@@ -50,11 +50,14 @@ def _of_source(context: Context, source: Source) -> Finding:
 
 def _above_floor(layer: LayerResult) -> Finding:
     times = "rounding explains none of it" if not layer.floor else f"{layer.excess:.0f} times its noise floor"
+    what = f"{short_op(layer.op)} errs by more than rounding, with little effect on any output"
+    if layer.given:
+        what = f"the HTP does not hold this {layer.given} as it is, with little effect on any output"
     return finding(
-        "QD103",
+        "QD114" if layer.given else "QD103",
         "note",
         layer.tensor,
-        f"{short_op(layer.op)} errs by more than rounding, with little effect on any output",
+        what,
         evidence=times,
         method=layer.method,
         module=layer.module,
@@ -76,11 +79,12 @@ def _fused(layer: LayerResult) -> Finding:
 
 def _not_finite(layer: LayerResult) -> Finding:
     assert layer.local is not None
+    what = short_op(layer.op) or f"this {layer.given}"
     return finding(
         "QD112",
         "note",
         layer.tensor,
-        f"{layer.local.nonfinite} elements of {short_op(layer.op)} are not finite on the CPU or the HTP",
+        f"{layer.local.nonfinite} elements of {what} are not finite on the CPU or the HTP",
         method=layer.method,
         module=layer.module,
         source=layer.source,

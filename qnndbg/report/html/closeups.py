@@ -43,7 +43,7 @@ def _card(closeup: Closeup, unit: str, *, opened: bool) -> Markup:
     )
     head = el(
         "summary",
-        el("b", short_op(layer.op)),
+        el("b", short_op(layer.op) or layer.given),
         el("code", layer.tensor),
         el("span", place(layer.module, layer.source), class_="where"),
     )

@@ -67,8 +67,8 @@ def row(layer: LayerResult, standing: Standing | None, unit: str) -> list[Cell]:
     accumulated, local = layer.accumulated, layer.local
     return [
         {"made here": "made", "inherited": "inherited", None: ""}[standing],
-        layer.tensor, layer.op, layer.qnn_op, layer.module, layer.source, layer.created_by, layer.method,
-        layer.partition, "×".join(map(str, layer.shape)), units.dtype(layer.dtype),
+        layer.tensor, layer.op or layer.given, layer.qnn_op, layer.module, layer.source, layer.created_by,
+        layer.method, layer.partition, "×".join(map(str, layer.shape)), units.dtype(layer.dtype),
         _steps(accumulated, unit), _decibels(accumulated), _steps(local, unit), _decibels(local),
         _rounded(layer.excess), _rounded(layer.inherited), _rounded(layer.effect), _rounded(layer.floor),
         layer.fused, layer.reason, encoding_text(layer.encoding), encoding_text(layer.reference_encoding),
@@ -149,7 +149,7 @@ def _static(layer: LayerResult, standing: Standing | None, unit: str) -> Markup:
     texts = {
         "standing": {"made here": units.MADE_HERE, "inherited": units.INHERITED, None: ""}[standing],
         "tensor": layer.tensor,
-        "op": short_op(layer.op),
+        "op": short_op(layer.op) or layer.given,
         "module": layer.module,
         "dtype": units.dtype(layer.dtype),
         "source": layer.source or layer.created_by,

@@ -14,6 +14,7 @@ from qnndbg.report import units
 from qnndbg.report.findings import source_groups
 from qnndbg.report.html.markup import Content, Markup, Section, card, el, section, table
 from qnndbg.report.html.page import Page
+from qnndbg.report.layers import held_as_given
 from qnndbg.report.standing import place, standings
 
 TONES = {"clean": "good", "incomplete": "unsure"}
@@ -150,13 +151,14 @@ def coverage(manifest: Manifest, counted: Coverage) -> Section:
         for reason, count in sorted(counts.items(), key=lambda item: (-item[1], item[0]))
     ]
     text = el("p", el("b", f"{counted.compared} of {counted.total}"), " QNN tensors that an op computes")
+    held = [el("p", sentence) for sentence in held_as_given(counted)]
     kept = [fallback for method in manifest.methods for fallback in method.fallbacks]
     listed = table(("count", "reason", ""), rows, caption="Tensors that are not compared", numeric=(0,))
     on_cpu = [el("h3", "On the CPU"), _fallbacks(kept)] if kept else None
     return section(
         "coverage",
         "Coverage",
-        card(text, bar, listed if rows else None, on_cpu),
+        card(text, bar, held, listed if rows else None, on_cpu),
         note="what was compared, and why the rest was not",
     )
 

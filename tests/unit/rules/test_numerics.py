@@ -39,7 +39,14 @@ def layers(**fields: Any) -> Made:
     return Made(evidence={"layers": (made,)})
 
 
+def constant(rms: float) -> Made:
+    """A constant that the HTP holds with that error, of which rounding explains 0.1."""
+    made = layer("mul", local=error(10.0, rms=rms), accumulated=None, floor=0.1)
+    return Made(evidence={"layers": (replace(made, given="constant"),)})
+
+
 CONSTANT = replace(HALF, kind="constant")
+OTHER = effect(kind="constant", change="its builder gives QNN other numbers")
 SUM = replace(HALF, op="aten.cumsum.default", error=0.04)
 CASES = [
     by_cause("QD101", backend(replace(HALF, peak=65505.0)), backend(replace(HALF, peak=65504.0))),
@@ -94,6 +101,15 @@ CASES = [
             }
         ),
         misses=layers(local=error(10.0), floor=None),
+    ),
+    by_cause("QD114", backend(OTHER), backend(replace(OTHER, change="")), "that its builder changes"),
+    Case(
+        rule="QD114",
+        about="with little effect",
+        severity="note",
+        where="aten_mul_default@0",
+        fires=constant(rms=0.31),
+        misses=constant(rms=0.29),
     ),
 ]
 

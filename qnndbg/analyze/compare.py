@@ -12,13 +12,16 @@ from qnndbg.analyze.ladder import climb
 from qnndbg.analyze.metrics import measure
 from qnndbg.analyze.normalize import same_rank, step_of, value_on_cpu, value_on_htp
 from qnndbg.analyze.payload import payloads_of
+from qnndbg.analyze.places import places_of
 from qnndbg.analyze.rules import find
 from qnndbg.analyze.rules.context import Context
 from qnndbg.analyze.touched import touched
 from qnndbg.analyze.verdict import Evidence, GuiltyPass, judge
+from qnndbg.analyze.view import refs
 from qnndbg.analyze.wording import failed, not_delegated
 from qnndbg.model.attribution import Attribution, Effect, PassChange
 from qnndbg.model.graph import Node, QuantParams, Ref, TensorRef
+from qnndbg.model.limits import FP16_MAX
 from qnndbg.model.recording import QnnGraph, QnnOp, QnnTensor, Run, RunnerName, is_half
 from qnndbg.model.result import Comparison, Coverage, ErrorMetrics, LayerResult, Source, Verdict
 from qnndbg.recording.store import Recording
@@ -102,7 +105,11 @@ def _relative(attribution: Attribution) -> float:
 
 def _sources(recording: Recording) -> tuple[Source, ...]:
     """The sources of each output that a step changes."""
-    return tuple(source for attribution in recording.attributions for source in sources_of(attribution))
+    places = {
+        (step, method): places_of(recording, step, method)
+        for step, method in {(a.step, a.method) for a in recording.attributions}
+    }
+    return tuple(source for a in recording.attributions for source in sources_of(a, places[a.step, a.method]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +128,11 @@ def _layers(recording: Recording, graph: QnnGraph, effects: Effects) -> list[Lay
     order = [name for op in graph.ops for name in op.outputs]
     tensors = {tensor.name: tensor for tensor in graph.tensors}
     given = [name for name in tensors if name not in makers]
+    overflows = frozenset(
+        effect.node
+        for (method, partition, _), effect in effects.items()
+        if (method, partition) == (graph.method, graph.partition) and effect.half and effect.peak > FP16_MAX
+    )
     return [
         _Layer(
             recording,
@@ -130,6 +142,7 @@ def _layers(recording: Recording, graph: QnnGraph, effects: Effects) -> list[Lay
             nodes,
             sides,
             effects.get((graph.method, graph.partition, name)),
+            overflows,
         ).result()
         for name in (*order, *given)
     ]
@@ -157,6 +170,8 @@ class _Layer:
     nodes: dict[str, Node]
     sides: dict[RunnerName, _Side]
     effect: Effect | None
+    overflows: frozenset[str]
+    """The nodes whose values half floats cannot hold."""
 
     def result(self) -> LayerResult:
         tensor, node = self.tensor, self.nodes.get(self.tensor.node)
@@ -190,6 +205,7 @@ class _Layer:
             peak_floor=peak_floor,
             effect=None if self.effect is None else self.effect.share,
             fused=self.effect is not None and self.effect.fused,
+            overflowed=node is not None and not self.overflows.isdisjoint(refs(node)),
         )
 
     def _reason(self, node: Node | None) -> str:

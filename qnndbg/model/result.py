@@ -71,6 +71,8 @@ class LayerResult(Struct, frozen=True, kw_only=True):
     """Share of the backend's error of the worst output that is made here; may be negative."""
     fused: bool = False
     """The HTP did not clip here, since it fuses the op with the next one."""
+    overflowed: bool = False
+    """It reads what overflows half floats, so that it only passes on what went wrong before."""
 
     @property
     def excess(self) -> float | None:
@@ -152,6 +154,8 @@ class Source(Struct, frozen=True, kw_only=True):
     kind: PlaceKind
     name: str
     """QNN tensor, graph input, parameter or node."""
+    called: str = ""
+    """What a user calls it, told apart from the other sources of the output."""
     op: str
     module: str
     source: str
@@ -168,6 +172,8 @@ class Source(Struct, frozen=True, kw_only=True):
     cause: Cause
     detail: str
     """What the cause rests on, as half a sentence with numbers."""
+    magnified_by: str = ""
+    """The op behind it, and where that is, that magnifies its error most; empty if none does."""
 
 
 VerdictKind = Literal[

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import pairwise
 
 from rich.table import Table
 from rich.text import Text
 
-from qnndbg.analyze.verdict import SAME_NUMBERS_DB, quality
+from qnndbg.analyze.verdict import SAME_NUMBERS_DB, STEPS, quality
+from qnndbg.analyze.wording import one_line
 from qnndbg.model.result import ErrorMetrics, Rung
 from qnndbg.report import units
 
@@ -15,6 +17,8 @@ SHOWN_OUTPUTS = 4
 """A decoder has dozens of outputs, nearly all of them states."""
 FIXED_WIDTH = 52
 """Cells that a row needs beside its bar."""
+AGAINST_WIDTH = 17
+"""More of them where a row says what the HTP has against its reference."""
 WIDEST_BAR = 50
 
 
@@ -30,7 +34,9 @@ def ladder_table(ladder: tuple[Rung, ...], width: int, *, everything: bool) -> T
     shown = sorted(outputs, key=lambda key: quality(outputs[key][-1].against_eager))
     if not everything:
         shown = shown[:SHOWN_OUTPUTS]
-    bar_width = min(max(width - FIXED_WIDTH, 10), WIDEST_BAR)
+    told = [change(*pair).plain for rungs in outputs.values() for pair in pairwise(rungs)]
+    wide = AGAINST_WIDTH if any(" against " in text for text in told) else 0
+    bar_width = min(max(width - FIXED_WIDTH - wide, 10), WIDEST_BAR)
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_header=False)
     table.add_column(no_wrap=True)
     table.add_column(justify="right", no_wrap=True)
@@ -98,10 +104,10 @@ def change(before: Rung | None, rung: Rung) -> Text:
     """What the rung did to the output: nothing, rounding, or a loss in dB; then its note."""
     if before is None:
         return Text("the module itself", "dim")
+    note = one_line(rung.note)
     if rung.against_previous is None:
-        return Text(rung.note or "not compared", "yellow")
-    note = Text(f"  {rung.note}" if rung.note else "", "dim")
-    return Text.assemble(_step(before, rung, rung.against_previous), note)
+        return Text(note or "not compared", "yellow")
+    return Text.assemble(_step(before, rung, rung.against_previous), (f"  {note}" if note else "", "dim"))
 
 
 def _step(before: Rung, rung: Rung, step: ErrorMetrics) -> Text:
@@ -113,6 +119,20 @@ def _step(before: Rung, rung: Rung, step: ErrorMetrics) -> Text:
     if quality(old) >= SAME_NUMBERS_DB:
         return Text("▼ first error")
     if old is None or new is None or old.sqnr_db is None or new.sqnr_db is None:
-        return Text(f"{units.decibels(step)} dB against {before.name}")
+        return Text(_against(before, step))
     change = units.signed(new.sqnr_db - old.sqnr_db, plus=True)
-    return Text(f"▼ {change} dB", "bold red") if change.startswith("−") else Text(f"  {change} dB")
+    lost = change.startswith("−")
+    text = Text(f"▼ {change} dB", "bold red") if lost else Text(f"  {change} dB")
+    return Text.assemble(
+        text, (f", {_against(before, step)}" if _is_first_of_htp(before, rung) else "", "dim")
+    )
+
+
+def _is_first_of_htp(before: Rung, rung: Rung) -> bool:
+    """Whether the step is what the HTP by itself does to an output that the quantiser changed already."""
+    return rung.name in STEPS["backend"] and before.name not in STEPS["backend"]
+
+
+def _against(before: Rung, step: ErrorMetrics) -> str:
+    own = units.decibels(step)
+    return f"{own} dB against {before.name}" if own[-1].isdigit() else own

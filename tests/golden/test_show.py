@@ -73,7 +73,7 @@ def test_fewer_layers_say_how_many_are_left(
 ) -> None:
     assert main(["show", write(tmp_path / "mixed.qnndbg", mixed), "--layers", "2"]) == 0
     printed = capsys.readouterr().out
-    assert "2 of 12, by local error; --all shows all" in printed
+    assert "2 of 12, by local error over its floor; --all shows all" in printed
     assert "aten_add_tensor@0" not in printed
 
 

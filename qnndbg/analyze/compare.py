@@ -24,6 +24,7 @@ from qnndbg.model.graph import Node, QuantParams, Ref, TensorRef
 from qnndbg.model.limits import FP16_MAX
 from qnndbg.model.recording import QnnGraph, QnnOp, QnnTensor, Run, RunnerName, is_half
 from qnndbg.model.result import Comparison, Coverage, ErrorMetrics, LayerResult, Source, Verdict
+from qnndbg.recording.parts import check_parts
 from qnndbg.recording.store import Recording
 
 Effects = Mapping[tuple[str, int | None, str], Effect]
@@ -42,7 +43,11 @@ def compare(recording: Recording) -> Comparison:
 
     Args:
         recording: with the runs ``reference``, ``local`` and ``htp-tapped`` where the tap worked.
+
+    Raises:
+        RecordingError: parts of it are damaged, or do not fit one another.
     """
+    check_parts(recording)
     effects = _effects(recording)
     layers = tuple(layer for graph in recording.qnn for layer in _layers(recording, graph, effects))
     coverage = _coverage(layers)

@@ -17,8 +17,9 @@ SHOWN_OUTPUTS = 4
 """A decoder has dozens of outputs, nearly all of them states."""
 FIXED_WIDTH = 52
 """Cells that a row needs beside its bar."""
-AGAINST_WIDTH = 17
-"""More of them where a row says what the HTP has against its reference."""
+ALONE = "dB alone"
+ALONE_WIDTH = 7
+"""More of them where a row says what the HTP has against the rung before."""
 WIDEST_BAR = 50
 
 
@@ -35,7 +36,7 @@ def ladder_table(ladder: tuple[Rung, ...], width: int, *, everything: bool) -> T
     if not everything:
         shown = shown[:SHOWN_OUTPUTS]
     told = [change(*pair).plain for rungs in outputs.values() for pair in pairwise(rungs)]
-    wide = AGAINST_WIDTH if any(" against " in text for text in told) else 0
+    wide = ALONE_WIDTH if any(text.endswith(ALONE) for text in told) else 0
     bar_width = min(max(width - FIXED_WIDTH - wide, 10), WIDEST_BAR)
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_header=False)
     table.add_column(no_wrap=True)
@@ -100,17 +101,28 @@ def _is_equal(rung: Rung) -> bool:
     return rung.against_previous is not None and not rung.against_previous.mismatched and not rung.note
 
 
-def change(before: Rung | None, rung: Rung) -> Text:
-    """What the rung did to the output: nothing, rounding, or a loss in dB; then its note."""
+def change(before: Rung | None, rung: Rung, *, alone: bool = True) -> Text:
+    """What the rung did to the output: nothing, rounding, or a loss in dB; then its note.
+
+    Args:
+        before: the rung before it, if there is one.
+        rung: the rung.
+        alone: of the HTP, also what it has against the rung before, which the quantiser changed already.
+    """
     if before is None:
         return Text("the module itself", "dim")
     note = one_line(rung.note)
     if rung.against_previous is None:
         return Text(note or "not compared", "yellow")
-    return Text.assemble(_step(before, rung, rung.against_previous), (f"  {note}" if note else "", "dim"))
+    step = _step(before, rung, rung.against_previous, alone=alone and _is_first_of_htp(before, rung))
+    return Text.assemble(step, (f"  {note}" if note else "", "dim"))
 
 
-def _step(before: Rung, rung: Rung, step: ErrorMetrics) -> Text:
+def _is_first_of_htp(before: Rung, rung: Rung) -> bool:
+    return rung.name in STEPS["backend"] and before.name not in STEPS["backend"]
+
+
+def _step(before: Rung, rung: Rung, step: ErrorMetrics, *, alone: bool) -> Text:
     if not step.mismatched:
         return Text("= bit-equal", "dim")
     if quality(step) >= SAME_NUMBERS_DB:
@@ -118,21 +130,10 @@ def _step(before: Rung, rung: Rung, step: ErrorMetrics) -> Text:
     old, new = before.against_eager, rung.against_eager
     if quality(old) >= SAME_NUMBERS_DB:
         return Text("▼ first error")
+    own = units.decibels(step)
     if old is None or new is None or old.sqnr_db is None or new.sqnr_db is None:
-        return Text(_against(before, step))
+        return Text(f"{own} dB against {before.name}" if own[-1].isdigit() else own)
     change = units.signed(new.sqnr_db - old.sqnr_db, plus=True)
     lost = change.startswith("−")
     text = Text(f"▼ {change} dB", "bold red") if lost else Text(f"  {change} dB")
-    return Text.assemble(
-        text, (f", {_against(before, step)}" if _is_first_of_htp(before, rung) else "", "dim")
-    )
-
-
-def _is_first_of_htp(before: Rung, rung: Rung) -> bool:
-    """Whether the step is what the HTP by itself does to an output that the quantiser changed already."""
-    return rung.name in STEPS["backend"] and before.name not in STEPS["backend"]
-
-
-def _against(before: Rung, step: ErrorMetrics) -> str:
-    own = units.decibels(step)
-    return f"{own} dB against {before.name}" if own[-1].isdigit() else own
+    return Text.assemble(text, (f", {own} {ALONE}", "dim")) if alone else text

@@ -128,7 +128,7 @@ def _ladder(ladder: tuple[Rung, ...]) -> str:
         error = units.decibels(same[-1].against_eager) if before else ""
         rows.append((escaped(name), error, escaped(change(before, same[-1]).plain.strip())))
         before = same[-1]
-    return table(("rung", "SQNR dB", "change"), rows, "lrl")
+    return table(("rung", "SQNR dB", "change (alone: against the rung before)"), rows, "lrl")
 
 
 def _sources(sources: tuple[Source, ...]) -> str:

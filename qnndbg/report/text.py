@@ -67,7 +67,7 @@ def print_report(
         console.print(_verdict(answer.verdict))
     console.print(Text(f"\n  {manifest.target} · {manifest.precision} · {manifest.soc}", "bold"))
     if answer.ladder:
-        title = _title("Ladder", "SQNR of the outputs against eager, in dB")
+        title = _title("Ladder", "SQNR of the outputs against eager, in dB; alone: against the rung before")
         table = ladder_table(answer.ladder, console.width - 2, everything=layers is None)
         console.print(title, Padding(table, (0, 0, 0, 2)), sep="\n")
     if any(layer.accumulated or layer.local for layer in answer.layers):

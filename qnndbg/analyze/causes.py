@@ -11,10 +11,13 @@ from __future__ import annotations
 
 import math
 
-from qnndbg.analyze.wording import short_op
+from qnndbg.analyze.places import Places, told_apart
+from qnndbg.analyze.wording import in_times, place_name, short_op, signed, where_of
 from qnndbg.model.attribution import Attribution, Effect, Rounding
 from qnndbg.model.limits import FP16_MAX
 from qnndbg.model.result import Cause, Source
+
+NO_GRAPHS = Places()
 
 FLOOR_LIMIT = 3.0
 """Local error over noise floor beyond which rounding is no explanation."""
@@ -33,32 +36,44 @@ FEW_BITS = 11
 """Precision of a half float in bits."""
 
 
-def sources_of(attribution: Attribution) -> tuple[Source, ...]:
+def sources_of(attribution: Attribution, places: Places = NO_GRAPHS) -> tuple[Source, ...]:
     """The places that make an output's error, by falling share.
 
     Args:
         attribution: one output in one step.
+        places: the graphs that the effects are of.
     """
-    found = [
-        _source(attribution, effect) for effect in attribution.effects if abs(effect.share) >= MINOR_SHARE
-    ]
+    attribution = places.gathered(attribution)
+    effects = [effect for effect in attribution.effects if abs(effect.share) >= MINOR_SHARE]
+    names = told_apart(
+        [place_name(e.kind, places.name(e), places.op(e), e.role) for e in effects],
+        [where_of(e.module, e.source) for e in effects],
+        [places.node(e) for e in effects],
+    )
+    found = [_source(attribution, effect, places, name) for effect, name in zip(effects, names, strict=True)]
     return tuple(sorted(found, key=lambda source: (-abs(source.share), source.name)))
 
 
-def _source(attribution: Attribution, effect: Effect) -> Source:
+def _source(attribution: Attribution, effect: Effect, places: Places, called: str) -> Source:
     cause, detail = (
         _quantisers(attribution, effect)
         if attribution.step == "quantisation"
         else _backends(attribution, effect)
     )
-    excess = effect.excess
+    excess, magnified_by = effect.excess, ""
+    if cause == "amplified" and (magnifier := places.magnifier(attribution, effect)):
+        op, gain = magnifier
+        where = where_of(op.module, op.source)
+        magnified_by = f"{short_op(places.op(op))}{f' ({where})' if where else ''}"
+        detail = f"{_rounded_here(attribution, effect)}, which {magnified_by} magnifies {in_times(gain)}"
     return Source(
         step=attribution.step,
         method=attribution.method,
         sample=attribution.sample,
         output=attribution.output,
         kind=effect.kind,
-        name=effect.name,
+        name=places.name(effect),
+        called=called,
         op=effect.op,
         role=effect.role,
         module=effect.module,
@@ -67,6 +82,7 @@ def _source(attribution: Attribution, effect: Effect) -> Source:
         excess=excess if math.isfinite(excess) else None,
         cause=cause,
         detail=detail,
+        magnified_by=magnified_by,
         explained=attribution.explained,
         measured=effect.exact is not None,
     )
@@ -86,7 +102,7 @@ def _quantisers(attribution: Attribution, effect: Effect) -> tuple[Cause, str]:
     if gain > MAGNIFIED and effect.flips:
         return "flipped", f"rounding to {_bits(rounding)} decides a comparison or a jump behind it"
     if gain > MAGNIFIED:
-        return "amplified", f"rounding to {_bits(rounding)} is magnified{_by(gain)}"
+        return "amplified", f"{_rounded_here(attribution, effect)}, which the net magnifies{_by(gain)}"
     return "few bits", f"{_bits(rounding)} leave it {_decibels(effect)}"
 
 
@@ -119,8 +135,14 @@ def _backends(attribution: Attribution, effect: Effect) -> tuple[Cause, str]:
         return "flipped", "rounding to half floats decides a comparison or a jump behind it"
     gain = _gain(attribution, effect)
     if gain > MAGNIFIED:
-        return "amplified", f"its error is rounding, which the net magnifies{_by(gain)}"
-    return "rounding", "its error is no more than rounding explains"
+        return "amplified", f"{_rounded_here(attribution, effect)}, which the net magnifies{_by(gain)}"
+    return "rounding", f"rounding alone makes its error, and leaves it {_decibels(effect)}"
+
+
+def _rounded_here(attribution: Attribution, effect: Effect) -> str:
+    if attribution.step == "quantisation" and effect.rounding is not None:
+        return f"its error is rounding to {_bits(effect.rounding)}"
+    return "its error is rounding"
 
 
 def _gain(attribution: Attribution, effect: Effect) -> float:
@@ -131,7 +153,7 @@ def _gain(attribution: Attribution, effect: Effect) -> float:
 
 
 def _by(gain: float) -> str:
-    return f" {gain:.0f} times" if math.isfinite(gain) else ""
+    return f" {in_times(gain)}" if math.isfinite(gain) else ""
 
 
 def _bits(rounding: Rounding) -> str:
@@ -141,8 +163,8 @@ def _bits(rounding: Rounding) -> str:
 def _decibels(effect: Effect) -> str:
     if not effect.error or not effect.signal:
         return "no error"
-    return f"{20 * math.log10(effect.signal / effect.error):.0f} dB"
+    return f"{signed(20 * math.log10(effect.signal / effect.error), 0)} dB"
 
 
 def _times(excess: float) -> str:
-    return f"{excess:.0f} times" if math.isfinite(excess) else "more than"
+    return in_times(excess) if math.isfinite(excess) else "more than"

@@ -13,15 +13,19 @@ from qnndbg.analyze.ladder import climb
 from qnndbg.analyze.metrics import measure
 from qnndbg.analyze.normalize import same_rank, step_of, value_on_cpu, value_on_htp
 from qnndbg.analyze.payload import payloads_of
+from qnndbg.analyze.places import places_of
 from qnndbg.analyze.rules import find
 from qnndbg.analyze.rules.context import Context
 from qnndbg.analyze.touched import touched
 from qnndbg.analyze.verdict import Evidence, GuiltyPass, judge
+from qnndbg.analyze.view import refs
 from qnndbg.analyze.wording import failed, not_delegated
 from qnndbg.model.attribution import Attribution, Effect, PassChange
 from qnndbg.model.graph import Node, Origin, QuantParams, Ref, TensorRef
+from qnndbg.model.limits import FP16_MAX
 from qnndbg.model.recording import QnnGraph, QnnOp, QnnTensor, Run, RunnerName, is_half
 from qnndbg.model.result import Comparison, Coverage, ErrorMetrics, LayerResult, Source, Verdict
+from qnndbg.recording.parts import check_parts
 from qnndbg.recording.store import Recording
 
 Effects = Mapping[tuple[str, int | None, str], Effect]
@@ -33,7 +37,11 @@ def compare(recording: Recording) -> Comparison:
 
     Args:
         recording: with the runs ``reference``, ``local`` and ``htp-tapped`` where the tap worked.
+
+    Raises:
+        RecordingError: parts of it are damaged, or do not fit one another.
     """
+    check_parts(recording)
     effects = _effects(recording)
     layers = tuple(layer for graph in recording.qnn for layer in _layers(recording, graph, effects))
     coverage = _coverage(layers)
@@ -96,7 +104,11 @@ def _relative(attribution: Attribution) -> float:
 
 def _sources(recording: Recording) -> tuple[Source, ...]:
     """The sources of each output that a step changes."""
-    return tuple(source for attribution in recording.attributions for source in sources_of(attribution))
+    places = {
+        (step, method): places_of(recording, step, method)
+        for step, method in {(a.step, a.method) for a in recording.attributions}
+    }
+    return tuple(source for a in recording.attributions for source in sources_of(a, places[a.step, a.method]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +127,11 @@ def _layers(recording: Recording, graph: QnnGraph, effects: Effects) -> list[Lay
     order = [name for op in graph.ops for name in op.outputs]
     tensors = {tensor.name: tensor for tensor in graph.tensors}
     unmade = [name for name in tensors if name not in makers]
+    overflows = frozenset(
+        effect.node
+        for (method, partition, _), effect in effects.items()
+        if (method, partition) == (graph.method, graph.partition) and effect.half and effect.peak > FP16_MAX
+    )
     return [
         _Layer(
             recording,
@@ -125,6 +142,7 @@ def _layers(recording: Recording, graph: QnnGraph, effects: Effects) -> list[Lay
             sides,
             recording.run("held", graph.method),
             effects.get((graph.method, graph.partition, name)),
+            overflows,
         ).result()
         for name in (*order, *unmade)
     ]
@@ -154,6 +172,8 @@ class _Layer:
     held: Run | None
     """Inputs and constants as the HTP holds them."""
     effect: Effect | None
+    overflows: frozenset[str]
+    """The nodes whose values half floats cannot hold."""
 
     def result(self) -> LayerResult:
         tensor, node = self.tensor, self.nodes.get(self.tensor.node)
@@ -193,6 +213,7 @@ class _Layer:
             effect=None if self.effect is None else self.effect.share,
             fused=self.effect is not None and self.effect.fused,
             given=given.given_as(tensor, node) if self.maker is None else "",
+            overflowed=node is not None and not self.overflows.isdisjoint(refs(node)),
         )
 
     def _reason(self, node: Node | None) -> str:

@@ -13,6 +13,7 @@ from qnndbg.analyze.delegates import delegate_outputs
 from qnndbg.analyze.metrics import measure
 from qnndbg.analyze.normalize import Array, numbers
 from qnndbg.analyze.verdict import BACKEND_DB, Payload, quality
+from qnndbg.analyze.wording import signed
 from qnndbg.model.graph import Graph, Node, Ref, TensorRef
 from qnndbg.recording.store import Recording
 
@@ -34,11 +35,19 @@ def _of_method(recording: Recording, method: str) -> list[Payload]:
         return []
     columns = [run.results for run in runs if run is not None]
     origins = delegate_outputs(outer)
+    holds = {number: _held(recording, given, columns[1], number) for number, given in enumerate(columns[0])}
     found = []
     for output, (given, computed, expected) in enumerate(zip(*columns, strict=False)):
         detail = _difference(recording, given, computed, expected)
         if detail:
-            detail = _swapped(recording, given, columns[1], output) or detail
+            other = holds[output]
+            if other is not None:
+                swapped = holds.get(other) == output
+                detail = (
+                    f"outputs {min(output, other)} and {max(output, other)} are swapped"
+                    if swapped
+                    else f"it holds the bytes of output {other}"
+                )
             node = _maker(recording, origins[output] if output < len(origins) else None, method)
             found.append(
                 Payload(
@@ -48,6 +57,7 @@ def _of_method(recording: Recording, method: str) -> list[Payload]:
                     op=node.target if node else "",
                     source=node.origin.source if node else "",
                     detail=detail,
+                    wide=other if other is not None and _is_wide(columns[0][other]) else None,
                 )
             )
     return found
@@ -78,18 +88,28 @@ def _difference(
     )
 
 
-def _swapped(
+def _is_wide(ref: TensorRef | None) -> bool:
+    return ref is not None and ref.dtype == "int64"
+
+
+def _held(
     recording: Recording, given: TensorRef | None, computed: Sequence[TensorRef | None], output: int
-) -> str:
-    """Which other output's bytes an output holds; empty if no one's."""
+) -> int | None:
+    """Which other output's bytes an output holds; None if no one's."""
     held = _numbers(recording, given)
     for other, ref in enumerate(computed):
         tensor = _numbers(recording, ref) if other != output else None
         if held is not None and tensor is not None and tensor.size and tensor.dtype.kind in "if":
-            data = (tensor.astype(np.int32) if tensor.dtype == np.int64 else tensor).tobytes()
-            if held.tobytes().startswith(data):
-                return f"it holds the bytes of output {other}"
-    return ""
+            tensor = tensor.astype(np.int32) if tensor.dtype == np.int64 else tensor
+            data = held.tobytes()[: tensor.nbytes]
+            if len(data) == tensor.nbytes and _same(tensor, np.frombuffer(data, tensor.dtype)):
+                return other
+    return None
+
+
+def _same(tensor: Array, held: Array) -> bool:
+    """Whether bytes are these numbers, but for float noise."""
+    return quality(measure(tensor, held.reshape(tensor.shape))) >= SAME_DB
 
 
 def _int32_of(output: Array) -> Array:
@@ -99,7 +119,7 @@ def _int32_of(output: Array) -> Array:
 
 def _db(target: Array, reference: Array) -> str:
     value = quality(measure(reference, target))
-    return f"{value:.0f} dB" if np.isfinite(value) else "no number in common"
+    return f"{signed(value, 0)} dB" if np.isfinite(value) else "no number in common"
 
 
 def _numbers(recording: Recording, ref: TensorRef | None) -> Array | None:

@@ -87,6 +87,13 @@ class Payload:
     op: str
     source: str
     detail: str
+    wide: int | None = None
+    """The output that is declared int64, if it is not this one."""
+
+    @property
+    def cast(self) -> str:
+        """The output to cast, in words."""
+        return "it" if self.wide is None else f"output {self.wide}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,7 +133,9 @@ def judge(evidence: Evidence) -> Verdict:
     guilty = [name for name, rung in steps.items() if _at_fault(name, rung, evidence)]
     if not guilty:
         final = final_rung(evidence.ladder)
-        return wording.clean(final, evidence.coverage) if final else wording.outputs_missing()
+        if final is None:
+            return wording.outputs_missing()
+        return wording.clean(final, evidence.coverage, len(sources(evidence.layers)))
     name = min(guilty, key=lambda name: quality(_against_previous(steps[name])))
     rung = steps[name]
     assert rung is not None
@@ -139,7 +148,7 @@ def _blame(name: StepName, rung: Rung, evidence: Evidence) -> Verdict:
         return wording.misread_input(evidence.input_notes, rung)
     if name == "pass":
         named = [p for p in evidence.changes if _leads_to(p.change, rung)]
-        return wording.guilty_pass(named[0] if named else None, rung, final)
+        return wording.guilty_pass(named[0] if named else None, rung, _before(rung, evidence.ladder), final)
     if name == "backend" and rung.name == "htp":
         return wording.build_differs(rung, final)
     found = [source for source in evidence.sources if _of_rung(source, name, rung)]
@@ -193,13 +202,19 @@ def empty_comparison(verdict: Verdict | None = None) -> Comparison:
 
 def sources(layers: Iterable[LayerResult]) -> tuple[LayerResult, ...]:
     """The layers whose local error is beyond what rounding explains, largest first: it is made there."""
-    found = [layer for layer in layers if (layer.excess or 0.0) > FLOOR_LIMIT]
+    found = [layer for layer in layers if _is_source(layer)]
     return tuple(sorted(found, key=lambda layer: layer.excess or 0.0, reverse=True))
 
 
 def victims(layers: Iterable[LayerResult]) -> tuple[LayerResult, ...]:
     """The layers whose accumulated error stands out though their local one does not: it is inherited."""
-    return tuple(layer for layer in layers if (layer.inherited or 0.0) > FLOOR_LIMIT >= (layer.excess or 0.0))
+    return tuple(
+        layer for layer in layers if (layer.inherited or 0.0) > FLOOR_LIMIT and not _is_source(layer)
+    )
+
+
+def _is_source(layer: LayerResult) -> bool:
+    return (layer.excess or 0.0) > FLOOR_LIMIT and not layer.overflowed
 
 
 def quality(error: ErrorMetrics | None) -> float:
@@ -225,6 +240,13 @@ def _weakest(ladder: tuple[Rung, ...], names: tuple[str, ...]) -> Rung | None:
     """The rung of these names whose output parts furthest from the rung before."""
     rungs = [rung for rung in ladder if rung.name in names and rung.against_previous]
     return min(rungs, key=lambda rung: quality(rung.against_previous), default=None)
+
+
+def _before(rung: Rung, ladder: tuple[Rung, ...]) -> str:
+    """The name of the rung that this one is held against."""
+    key = (rung.method, rung.sample, rung.output)
+    same = [r for r in ladder if (r.method, r.sample, r.output) == key and (r == rung or r.against_eager)]
+    return same[max(same.index(rung) - 1, 0)].name
 
 
 def _seen(rung: Rung | None, evidence: Evidence) -> Rung | None:

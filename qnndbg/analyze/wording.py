@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from qnndbg.model.attribution import PlaceKind, Step
 from qnndbg.model.recording import Failure, Fallback, PassEvent
 from qnndbg.model.result import Cause, Coverage, ErrorMetrics, Rung, Source, Verdict, VerdictKind
 
 if TYPE_CHECKING:
     from qnndbg.analyze.verdict import GuiltyPass, Payload
+
+HUGE_SHARE = 1000.0
+"""A share beyond this is written in powers of ten: effects that all but cancel out."""
+MANY = 1e6
 
 REMEDIES: dict[Cause, str] = {
     "kernel": "Keep {op} off the HTP (skip_node_op_set), or write it in other ops, and record again.",
@@ -29,6 +35,8 @@ REMEDIES: dict[Cause, str] = {
     "outlier channel": "Quantise it per channel, or give it 16 bits.",
     "few bits": "Give it 16 bits (--precision 16a8w), or keep it in fp16.",
 }
+PAYLOAD_REMEDY = "Cast {output} to int32 in the model, or return the values that it picks instead."
+MAGNIFIED_REMEDY = "Rewrite {magnifier}, so that no small difference of large numbers decides."
 
 
 def blamed(
@@ -44,18 +52,18 @@ def blamed(
         final: the HTP's last word on that output.
     """
     name = culprit_name(culprit)
-    where = ", ".join(part for part in (_module(culprit), culprit.source) if part)
-    share = (
-        f"{culprit.share:.0%} of the error of {output_name(rung)} begins"
-        if kind == "amplification"
-        else (f"{culprit.share:.0%} of the error of {output_name(rung)} is made")
-    )
-    text = f"{kind}: {share} at {name}{f' ({where})' if where else ''}: {culprit.detail}; {ending(final)}"
+    where = where_of(culprit.module, culprit.source)
+    does = "begins" if kind == "amplification" else "is made"
+    share = f"{percent(culprit.share)} of the error of {output_name(rung)} {does}"
+    at = f"{name}{f' ({where})' if where else ''}"
+    text = f"{kind}: {share} at {at}: {culprit.detail}; {_own(culprit.step, rung, final)}{ending(final)}"
+    remedy = MAGNIFIED_REMEDY if culprit.magnified_by else REMEDIES[culprit.cause]
+    op = short_op(culprit.op) if culprit.kind == "op" else ""
     return Verdict(
         kind=kind,
         text=text,
         culprit=culprit.name,
-        next_step=REMEDIES[culprit.cause].format(op=short_op(culprit.op) or culprit.name),
+        next_step=remedy.format(op=op or name, magnifier=culprit.magnified_by),
         op=culprit.op,
         share=culprit.share,
         confidence="measured" if culprit.measured else "estimated",
@@ -77,19 +85,20 @@ def step_only(kind: VerdictKind, rung: Rung, final: Rung | None) -> Verdict:
     )
 
 
-def guilty_pass(guilty: GuiltyPass | None, rung: Rung, final: Rung | None) -> Verdict:
+def guilty_pass(guilty: GuiltyPass | None, rung: Rung, before: str, final: Rung | None) -> Verdict:
     """A pass changed the numbers.
 
     Args:
         guilty: None if none of the recorded snapshots shows it.
         rung: the first that is wrong.
+        before: the name of the last that is right.
         final: the HTP's last word on that output.
     """
     kept = f"leaves {decibels(rung.against_previous)}; {ending(final)}"
     if guilty is None:
         return Verdict(
             kind="pass",
-            text=f"pass: what lies between the rungs before {rung.name} changes the numbers and {kept}",
+            text=f"pass: something between the rungs {before} and {rung.name} changes the numbers and {kept}",
             culprit="",
             next_step="Look at the passes that changed the graph in this stage: qnndbg show --all.",
         )
@@ -152,7 +161,7 @@ def refused_input(notes: Sequence[str], rung: Rung) -> Verdict:
     what = notes[0] if notes else "an input is not contiguous"
     return Verdict(
         kind="input",
-        text=f"input: {what}; as it was given, the runtime refuses it: {rung.note}",
+        text=f"input: {what}; as it was given, the runtime refuses it: {one_line(rung.note)}",
         culprit=what.partition(":")[0],
         next_step="Hand it over contiguous: x.contiguous().",
     )
@@ -169,19 +178,26 @@ def payload(found: Payload, final: Rung | None) -> Verdict:
         ),
         culprit=found.tensor,
         op=found.op,
-        next_step="Cast it to int32 in the model, or return the values that it picks instead.",
+        next_step=PAYLOAD_REMEDY.format(output=found.cast),
         share=1.0,
         confidence="measured",
     )
 
 
-def clean(final: Rung, coverage: Coverage) -> Verdict:
-    """Nothing is wrong."""
+def clean(final: Rung, coverage: Coverage, erring: int) -> Verdict:
+    """Nothing is wrong.
+
+    Args:
+        final: the worst output.
+        coverage: what was compared.
+        erring: layers that err by more than rounding all the same.
+    """
+    few = f": the errors of {counted(erring, 'layer')} (▲) are too small at the output to matter"
     return Verdict(
         kind="clean",
         text=f"clean: {ending(final)}; {coverage.compared} QNN tensors compared",
         culprit="",
-        next_step="Nothing to fix; record other inputs to see whether it stays so.",
+        next_step=f"Nothing to fix{few if erring else ''}; record other inputs to see whether it stays so.",
     )
 
 
@@ -211,7 +227,7 @@ def incomplete(coverage: Coverage) -> Verdict:
 def not_delegated(fallbacks: Sequence[Fallback]) -> Verdict:
     """Everything stays on the CPU."""
     first = fallbacks[0] if fallbacks else None
-    why = f": {short_op(first.op)}: {first.reason}" if first else ""
+    why = f": {short_op(first.op)}: {one_line(first.reason)}" if first else ""
     return Verdict(
         kind="graph",
         text=f"graph: nothing was delegated to the HTP; every op stays on the CPU{why}",
@@ -236,7 +252,7 @@ def failed(failure: Failure, passes: Sequence[PassEvent], fallbacks: Sequence[Fa
         at = f", with {', '.join(stays)} on the CPU"
     return Verdict(
         kind="lowering",
-        text=f"lowering: {where} fails{at}: {failure.error}",
+        text=f"lowering: {where} fails{at}: {one_line(failure.error)}",
         culprit=broken.name if broken else node.name if node else failure.stage or failure.step,
         op=node.op if node else ", ".join(stays),
         next_step=failure.hint or "The recording holds every graph up to there: qnndbg show --all.",
@@ -244,12 +260,20 @@ def failed(failure: Failure, passes: Sequence[PassEvent], fallbacks: Sequence[Fa
 
 
 def culprit_name(source: Source) -> str:
+    """How a user calls a source."""
+    return source.called or place_name(source.kind, source.name, source.op, source.role)
+
+
+def place_name(kind: PlaceKind, name: str, op: str, role: str) -> str:
     """How a user calls a place: the op, or which input or constant."""
-    if source.kind == "op":
-        return short_op(source.op)
-    if source.role:
-        return f"the {source.role} of {short_op(source.op)}"
-    return f"the {source.kind} {source.name}"
+    if kind == "op":
+        return short_op(op)
+    return f"the {role} of {short_op(op)}" if role else f"the {kind} {name}"
+
+
+def where_of(module: str, source: str) -> str:
+    """Module and source line, those that are known."""
+    return ", ".join(part for part in (f"module {module}" if module else "", source) if part)
 
 
 def short_op(op: str) -> str:
@@ -262,6 +286,14 @@ def ending(final: Rung | None) -> str:
     if final is None:
         return "its output could not be compared with eager"
     return f"{output_name(final)} has {decibels(final.against_eager)} against eager"
+
+
+def _own(step: Step, rung: Rung, final: Rung | None) -> str:
+    """What the HTP by itself leaves of an output that the quantised model has wrong too."""
+    if step != "backend" or final is None or rung.against_eager is None or rung.against_previous is None:
+        return ""
+    own, whole = decibels(rung.against_previous), decibels(rung.against_eager)
+    return f"the HTP has {own} against the same program on the CPU, and " if own != whole else ""
 
 
 def output_name(rung: Rung) -> str:
@@ -282,8 +314,40 @@ def decibels(error: ErrorMetrics | None) -> str:
         return f"{error.nonfinite} elements that are NaN or infinite on one side"
     if error.sqnr_db is None:
         return "an undefined SQNR (zero signal)"
-    return f"{round(error.sqnr_db, 1) or 0.0:.1f} dB"  # no minus zero
+    return f"{signed(error.sqnr_db)} dB"
 
 
-def _module(source: Source) -> str:
-    return f"module {source.module}" if source.module else ""
+def percent(share: float, digits: int = 0) -> str:
+    """A share in per cent; one beyond a thousand times in powers of ten."""
+    if math.isinf(share):
+        return "∞%" if share > 0 else "−∞%"
+    if abs(share) < HUGE_SHARE:
+        return f"{signed(100 * share, digits)}%"
+    mantissa, _, exponent = f"{100 * share:.1e}".partition("e")
+    return f"{mantissa}e{int(exponent)}%".replace("-", "−")
+
+
+def signed(value: float, digits: int = 1, *, plus: bool = False) -> str:
+    """A number with a minus sign as wide as a plus, and no minus zero."""
+    rounded = round(value, digits) or 0.0
+    return f"{rounded:{'+' if plus else ''}.{digits}f}".replace("-", "−")
+
+
+def in_times(factor: float) -> str:
+    """``3 times``; a large factor in powers of ten."""
+    if math.isinf(factor):
+        return "∞ times"
+    if factor < MANY:
+        return f"{factor:.0f} times"
+    mantissa, _, exponent = f"{factor:.1e}".partition("e")
+    return f"{mantissa}e{int(exponent)} times"
+
+
+def one_line(text: str) -> str:
+    """A text from elsewhere without its line breaks."""
+    return " ".join(text.split())
+
+
+def counted(number: int, what: str) -> str:
+    """``1 note``, ``2 notes``."""
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"

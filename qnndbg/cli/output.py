@@ -43,3 +43,12 @@ def print_drawn(draw: Callable[[Console], None]) -> None:
         printed = printed.translate(units.ASCII).encode(encoding, "replace").decode(encoding)
     for line in printed.splitlines():
         print(line.rstrip())
+
+
+def print_warning(fact: str) -> None:
+    """Print a line to stderr.
+
+    Args:
+        fact: one sentence without a full stop; what it quotes may be a stranger's.
+    """
+    print(f"qnndbg: warning: {' '.join(fact.translate(CONTROLS).split())}", file=sys.stderr)

@@ -10,9 +10,10 @@ from pathlib import Path
 from rich.console import Console
 
 from qnndbg.cli import Subparsers
-from qnndbg.cli.output import print_drawn
+from qnndbg.cli.output import print_drawn, print_warning
 from qnndbg.cli.report_file import FORMATS, add_output, check_output, count, drawn, write_report
 from qnndbg.errors import EXIT_OK, NothingComparedError, RecordingError
+from qnndbg.recording.parts import lost_parts
 from qnndbg.recording.store import Recording, open_recording
 from qnndbg.report import text
 from qnndbg.report.layers import Order
@@ -57,9 +58,17 @@ def run(args: argparse.Namespace) -> int:
     else:
         draw = _drawing(recording, None if args.all else args.layers, args.sort or "local")
         print_drawn(draw) if args.output is None else write_report(drawn(draw), args.output)
+    _warn(recording)
     refuse_damaged(recording)
     _check_compared(recording)
     return EXIT_OK
+
+
+def _warn(recording: Recording) -> None:
+    """Say what is missing of that which the report was made from, and which it does not show."""
+    if not recording.canonical:  # a baseline holds none of it
+        for problem in lost_parts(recording):
+            print_warning(problem)
 
 
 def refuse_damaged(*recordings: Recording) -> None:

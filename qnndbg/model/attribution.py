@@ -66,6 +66,8 @@ class Effect(Struct, frozen=True, kw_only=True, omit_defaults=True):
     source: str = ""
     error: float
     """RMS of the error made here, in real units."""
+    accumulated: float = 0.0
+    """RMS of the error that is here, what it inherits included."""
     floor: float = 0.0
     """RMS that rounding explains here."""
     peak_error: float = 0.0

@@ -77,6 +77,8 @@ class LayerResult(Struct, frozen=True, kw_only=True):
     """The HTP did not clip here, since it fuses the op with the next one."""
     given: Given = ""
     """Of what no op computes: its error is between what the HTP holds and what the graph has."""
+    overflowed: bool = False
+    """It reads what overflows half floats, so that it only passes on what went wrong before."""
 
     @property
     def excess(self) -> float | None:
@@ -168,6 +170,8 @@ class Source(Struct, frozen=True, kw_only=True):
     kind: PlaceKind
     name: str
     """QNN tensor, graph input, parameter or node."""
+    called: str = ""
+    """What a user calls it, told apart from the other sources of the output."""
     op: str
     module: str
     source: str
@@ -184,6 +188,8 @@ class Source(Struct, frozen=True, kw_only=True):
     cause: Cause
     detail: str
     """What the cause rests on, as half a sentence with numbers."""
+    magnified_by: str = ""
+    """The op behind it, and where that is, that magnifies its error most; empty if none does."""
 
 
 VerdictKind = Literal[

@@ -195,9 +195,10 @@ class _Described:
         linear: float | None,
         exact: float | None,
     ) -> Effect:
-        node, error = self.nodes[place], side.errors.get(place)
-        if error is None and place in side.targets:
-            error = like(side.targets[place], self.values[place]).double() - self.values[place].double()
+        node, error, accumulated = self.nodes[place], side.errors.get(place), None
+        if place in side.targets:
+            accumulated = like(side.targets[place], self.values[place]).double() - self.values[place].double()
+            error = accumulated if error is None else error
         constant, floor = node.constant is not None, side.floors.get(place)
         return Effect(
             kind="op" if node.op == "call_function" else "constant" if constant else "input",
@@ -207,6 +208,7 @@ class _Described:
             output=place.output,
             **self._said(place),
             error=_rms(error),
+            accumulated=_rms(accumulated),
             floor=floor.rms if floor is not None else 0.0,
             peak_error=_largest(error),
             peak_floor=floor.peak if floor is not None else None,

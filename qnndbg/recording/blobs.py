@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from pathlib import Path
 
@@ -71,6 +72,14 @@ class Blobs:
                 "the recording is damaged; record again",
             )
         return array
+
+    def is_whole(self, ref: TensorRef) -> bool:
+        """Whether the file of a tensor is there and long enough."""
+        try:
+            size = (self.folder / f"{ref.digest}.npy").stat().st_size
+        except (OSError, ValueError):  # a digest may be no file name
+            return False
+        return size >= math.prod(ref.shape) * np.dtype(STORED_AS.get(ref.dtype, ref.dtype)).itemsize
 
 
 def _mapped(path: Path) -> NDArray[np.generic]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Iterable
 from pathlib import Path
 
 import msgspec
@@ -166,6 +167,10 @@ class Recording:
     def tensor(self, ref: TensorRef) -> NDArray[np.generic]:
         """A stored tensor, mapped read-only; see :meth:`Blobs.get`."""
         return self._blobs.get(ref)
+
+    def lost_tensors(self, refs: Iterable[TensorRef]) -> int:
+        """How many of these tensors are missing, or are shorter than they say; reads none of them."""
+        return sum(not self._blobs.is_whole(ref) for ref in refs)
 
     def comparison(self) -> Comparison | None:
         """The comparison, if the recording got that far."""

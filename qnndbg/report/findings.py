@@ -8,6 +8,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from qnndbg.analyze import wording
 from qnndbg.analyze.wording import culprit_name
 from qnndbg.model.result import Finding, Severity, Source
 from qnndbg.report import units
@@ -36,8 +37,7 @@ def sources_table(sources: tuple[Source, ...], *, everything: bool) -> Renderabl
     for rows in source_groups(sources, everything=everything):
         first = rows[0]
         of = f" of output {first.output}" if several else ""
-        slope = "" if first.explained is None else f"; one slope explains {first.explained:.0%} of it"
-        table.add_row("", Text(first.step, "dim"), Text(f"share of the error{of}{slope}", "dim"))
+        table.add_row("", Text(first.step, "dim"), Text(f"share of the error{of}{_trust(first)}", "dim"))
         for source in rows:
             where = ", ".join(part for part in (source.module, source.source) if part)
             table.add_row(
@@ -46,6 +46,13 @@ def sources_table(sources: tuple[Source, ...], *, everything: bool) -> Renderabl
                 Text.assemble(source.detail, (f"  {where}" if where else "", "dim")),
             )
     return table
+
+
+def _trust(source: Source) -> str:
+    """Of shares that were estimated, what they add up to: where that is all of it they can be trusted."""
+    if source.measured or source.explained is None:
+        return ""
+    return f", estimated; all of them add up to {wording.percent(source.explained)}"
 
 
 def source_groups(sources: tuple[Source, ...], *, everything: bool) -> list[tuple[Source, ...]]:
@@ -72,7 +79,7 @@ def findings_list(findings: tuple[Finding, ...], *, everything: bool) -> Rendera
     if not rest:
         return grid
     rules = ", ".join(rule if count == 1 else f"{rule} ×{count}" for rule, count in sorted(rest.items()))
-    return Group(grid, Text(f"{rest.total()} notes ({rules}): --all", "dim"))
+    return Group(grid, Text(f"{wording.counted(rest.total(), 'note')} ({rules}): --all", "dim"))
 
 
 def _finding(found: Finding) -> RenderableType:

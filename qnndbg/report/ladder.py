@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import pairwise
 
 from rich.table import Table
 from rich.text import Text
 
-from qnndbg.analyze.verdict import SAME_NUMBERS_DB, quality
+from qnndbg.analyze.verdict import SAME_NUMBERS_DB, STEPS, quality
+from qnndbg.analyze.wording import one_line
 from qnndbg.model.result import ErrorMetrics, Rung
 from qnndbg.report import units
 
@@ -15,6 +17,9 @@ SHOWN_OUTPUTS = 4
 """A decoder has dozens of outputs, nearly all of them states."""
 FIXED_WIDTH = 52
 """Cells that a row needs beside its bar."""
+ALONE = "dB alone"
+ALONE_WIDTH = 7
+"""More of them where a row says what the HTP has against the rung before."""
 WIDEST_BAR = 50
 
 
@@ -30,7 +35,9 @@ def ladder_table(ladder: tuple[Rung, ...], width: int, *, everything: bool) -> T
     shown = sorted(outputs, key=lambda key: quality(outputs[key][-1].against_eager))
     if not everything:
         shown = shown[:SHOWN_OUTPUTS]
-    bar_width = min(max(width - FIXED_WIDTH, 10), WIDEST_BAR)
+    told = [change(*pair).plain for rungs in outputs.values() for pair in pairwise(rungs)]
+    wide = ALONE_WIDTH if any(text.endswith(ALONE) for text in told) else 0
+    bar_width = min(max(width - FIXED_WIDTH - wide, 10), WIDEST_BAR)
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_header=False)
     table.add_column(no_wrap=True)
     table.add_column(justify="right", no_wrap=True)
@@ -94,17 +101,28 @@ def _is_equal(rung: Rung) -> bool:
     return rung.against_previous is not None and not rung.against_previous.mismatched and not rung.note
 
 
-def change(before: Rung | None, rung: Rung) -> Text:
-    """What the rung did to the output: nothing, rounding, or a loss in dB; then its note."""
+def change(before: Rung | None, rung: Rung, *, alone: bool = True) -> Text:
+    """What the rung did to the output: nothing, rounding, or a loss in dB; then its note.
+
+    Args:
+        before: the rung before it, if there is one.
+        rung: the rung.
+        alone: of the HTP, also what it has against the rung before, which the quantiser changed already.
+    """
     if before is None:
         return Text("the module itself", "dim")
+    note = one_line(rung.note)
     if rung.against_previous is None:
-        return Text(rung.note or "not compared", "yellow")
-    note = Text(f"  {rung.note}" if rung.note else "", "dim")
-    return Text.assemble(_step(before, rung, rung.against_previous), note)
+        return Text(note or "not compared", "yellow")
+    step = _step(before, rung, rung.against_previous, alone=alone and _is_first_of_htp(before, rung))
+    return Text.assemble(step, (f"  {note}" if note else "", "dim"))
 
 
-def _step(before: Rung, rung: Rung, step: ErrorMetrics) -> Text:
+def _is_first_of_htp(before: Rung, rung: Rung) -> bool:
+    return rung.name in STEPS["backend"] and before.name not in STEPS["backend"]
+
+
+def _step(before: Rung, rung: Rung, step: ErrorMetrics, *, alone: bool) -> Text:
     if not step.mismatched:
         return Text("= bit-equal", "dim")
     if quality(step) >= SAME_NUMBERS_DB:
@@ -112,7 +130,10 @@ def _step(before: Rung, rung: Rung, step: ErrorMetrics) -> Text:
     old, new = before.against_eager, rung.against_eager
     if quality(old) >= SAME_NUMBERS_DB:
         return Text("▼ first error")
+    own = units.decibels(step)
     if old is None or new is None or old.sqnr_db is None or new.sqnr_db is None:
-        return Text(f"{units.decibels(step)} dB against {before.name}")
+        return Text(f"{own} dB against {before.name}" if own[-1].isdigit() else own)
     change = units.signed(new.sqnr_db - old.sqnr_db, plus=True)
-    return Text(f"▼ {change} dB", "bold red") if change.startswith("−") else Text(f"  {change} dB")
+    lost = change.startswith("−")
+    text = Text(f"▼ {change} dB", "bold red") if lost else Text(f"  {change} dB")
+    return Text.assemble(text, (f", {own} {ALONE}", "dim")) if alone else text

@@ -19,6 +19,13 @@ from qnndbg.model.result import Coverage, ErrorMetrics, LayerResult
 from qnndbg.report import units
 
 Order = Literal["effect", "local", "accumulated", "order"]
+ORDERS: dict[Order, str] = {
+    "effect": "by effect on the output",
+    "local": "by local error over its floor",
+    "accumulated": "by accumulated error over its floor",
+    "order": "in execution order",
+}
+"""The orders in words."""
 GAP = 2
 SIGN = 2
 """Cells for the sign in front of a row."""
@@ -108,7 +115,7 @@ def layer_table(layers: tuple[LayerResult, ...], everyone: tuple[LayerResult, ..
     for layer, *numbers in zip(layers, *(column[1:] for column in columns), strict=True):
         sign = units.MADE_HERE if layer in made else units.INHERITED if layer in inherited else " "
         texts = [column.clip(column.text(layer), size) for column, size in words]
-        table.add_row(*_styled(sign, texts, numbers))
+        table.add_row(*_styled(sign, units.FUSED if layer.fused else " ", texts, numbers))
     return table
 
 
@@ -163,11 +170,18 @@ def _fit(columns: list[_Words], layers: tuple[LayerResult, ...], room: int) -> l
     return list(zip(columns, sizes, strict=False))
 
 
-def _styled(sign: str, words: list[str], numbers: list[str]) -> list[Text]:
+def legend(layers: tuple[LayerResult, ...]) -> tuple[str, ...]:
+    """What the signs mean, those that there are."""
+    signs = (f"{units.MADE_HERE} made here", f"{units.INHERITED} inherited", f"{units.EQUAL} bit-equal")
+    fused = any(layer.fused for layer in layers)
+    return (*signs, *([f"{units.FUSED} fused"] if fused else []))
+
+
+def _styled(sign: str, fused: str, words: list[str], numbers: list[str]) -> list[Text]:
     """Bright where the error is made, dim where it is inherited."""
     made = sign == units.MADE_HERE
     return [
-        Text.assemble((f"{sign} ", "bold red" if made else "dim"), (words[0], "bold" if made else "")),
+        Text.assemble((f"{sign}{fused}", "bold red" if made else "dim"), (words[0], "bold" if made else "")),
         *(Text(word, "dim") for word in words[1:]),
         Text(numbers[0], "dim"),
         *(Text(number, "bold red" if made else "") for number in numbers[1:]),

@@ -16,8 +16,8 @@ from qnndbg.model.result import Comparison, Coverage, Finding, LayerResult, Rung
 from qnndbg.report import units
 from qnndbg.report.findings import SHOWN_SOURCES, source_groups
 from qnndbg.report.ladder import by_output, change, folded, output_title
-from qnndbg.report.layers import held_as_given, lsb_or_ulp, ordered, told
-from qnndbg.report.standing import place, standings
+from qnndbg.report.layers import ORDERS, held_as_given, legend, lsb_or_ulp, ordered, told
+from qnndbg.report.standing import place, reached, standings
 
 SHOWN_LAYERS = 20
 SHOWN_FINDINGS = 10
@@ -40,7 +40,7 @@ def markdown_report(manifest: Manifest, comparison: Comparison | None, passes: t
         passes: all pass events.
     """
     answer = comparison or empty_comparison()
-    blocks = list(_head(manifest, answer, has_comparison=comparison is not None))
+    blocks = list(_head(manifest, answer, passes, has_comparison=comparison is not None))
     loud = [found for found in answer.findings if found.severity != "note"]
     if answer.ladder:
         blocks.append(_ladder(_worst(answer.ladder)))
@@ -83,13 +83,17 @@ def code(text: str) -> str:
     return f"`{plain}`" if "`" not in plain else f"`` {plain.replace('``', '` `')} ``"
 
 
-def _head(manifest: Manifest, answer: Comparison, *, has_comparison: bool) -> Iterator[str]:
+def _head(
+    manifest: Manifest, answer: Comparison, passes: tuple[PassEvent, ...], *, has_comparison: bool
+) -> Iterator[str]:
     verdict = answer.verdict
     sound = verdict.kind == "clean" and manifest.failure is None
     about = " · ".join(map(escaped, (manifest.target, manifest.precision, manifest.soc)))
     yield f"### {units.SOUND if sound else units.BROKEN} qnndbg: {about}"
     if manifest.failure is not None:
         yield _failure(manifest.failure)
+        if stages := reached(manifest.failure, passes):
+            yield f"Reached: {escaped(stages)}"
     if manifest.failure is None or (has_comparison and verdict.kind != "lowering"):
         kind, colon, rest = verdict.text.partition(":")
         yield f"> **{escaped(kind)}**{colon} {escaped(rest)}\n>\n> → {escaped(verdict.next_step)}"
@@ -124,7 +128,7 @@ def _ladder(ladder: tuple[Rung, ...]) -> str:
         error = units.decibels(same[-1].against_eager) if before else ""
         rows.append((escaped(name), error, escaped(change(before, same[-1]).plain.strip())))
         before = same[-1]
-    return table(("rung", "SQNR dB", "change"), rows, "lrl")
+    return table(("rung", "SQNR dB", "change (alone: against the rung before)"), rows, "lrl")
 
 
 def _sources(sources: tuple[Source, ...]) -> str:
@@ -161,7 +165,7 @@ def _folded_away(
     if compared:
         shown = compared[:SHOWN_LAYERS]
         yield details(
-            f"Layers: {len(shown)} of {len(compared)}, by local error", _layers(shown, answer.layers)
+            f"Layers: {len(shown)} of {len(compared)}, {ORDERS['local']}", _layers(shown, answer.layers)
         )
     outputs = sorted(by_output(answer.ladder).items(), key=lambda of: quality(of[1][-1].against_eager))
     if len(outputs) > 1:
@@ -187,7 +191,7 @@ def _layers(layers: Sequence[LayerResult], everyone: tuple[LayerResult, ...]) ->
     standing = dict(zip(everyone, standings(everyone), strict=True))
     rows = [
         (
-            SIGNS[standing[layer]],
+            f"{SIGNS[standing[layer]]}{escaped(units.FUSED) if layer.fused else ''}",
             code(layer.tensor),
             code(short_op(layer.op) or layer.given),
             code(place(layer.module, layer.source)),
@@ -208,8 +212,7 @@ def _layers(layers: Sequence[LayerResult], everyone: tuple[LayerResult, ...]) ->
         "×floor",
         "effect",
     )
-    legend = f"{units.MADE_HERE} made here · {units.INHERITED} inherited · {units.EQUAL} bit-equal"
-    return f"{table(titles, rows, 'llllrrrr')}\n\n{legend}"
+    return f"{table(titles, rows, 'llllrrrr')}\n\n{' · '.join(map(escaped, legend(everyone)))}"
 
 
 def _context(manifest: Manifest, coverage: Coverage, passes: tuple[PassEvent, ...]) -> str:

@@ -31,7 +31,8 @@ from qnndbg.model.result import Comparison, Coverage, LayerResult, Verdict
 from qnndbg.report import units
 from qnndbg.report.findings import findings_list, sources_table
 from qnndbg.report.ladder import ladder_table
-from qnndbg.report.layers import Order, layer_table, lsb_or_ulp, ordered, told
+from qnndbg.report.layers import ORDERS, Order, layer_table, legend, lsb_or_ulp, ordered, told
+from qnndbg.report.standing import reached
 
 SHOWN_LAYERS = 15
 FLOOR_LEGEND = "×floor: times what rounding explains"
@@ -66,7 +67,7 @@ def print_report(
         console.print(_verdict(answer.verdict))
     console.print(Text(f"\n  {manifest.target} · {manifest.precision} · {manifest.soc}", "bold"))
     if answer.ladder:
-        title = _title("Ladder", "SQNR of the outputs against eager, in dB")
+        title = _title("Ladder", "SQNR of the outputs against eager, in dB; alone: against the rung before")
         table = ladder_table(answer.ladder, console.width - 2, everything=layers is None)
         console.print(title, Padding(table, (0, 0, 0, 2)), sep="\n")
     if any(layer.accumulated or layer.local for layer in answer.layers):
@@ -116,14 +117,12 @@ def _layers(layers: tuple[LayerResult, ...], limit: int | None, sort: Order, wid
     if limit is None:
         compared = tuple(layer for layer in ordered(layers, sort) if layer.accumulated or layer.local)
     shown = compared[:limit]
-    by = "in execution order" if sort == "order" else f"by {sort} error"
     more = "; --all shows all" if len(shown) < len(compared) else ""
-    title = _title("Layers", f"{len(shown)} of {len(compared)}, {by}{more}")
-    legend = [f"{units.MADE_HERE} made here", f"{units.INHERITED} inherited", f"{units.EQUAL} bit-equal"]
-    legend.append(f"{lsb_or_ulp(layers)} of the worst element")
+    title = _title("Layers", f"{len(shown)} of {len(compared)}, {ORDERS[sort]}{more}")
+    signs = (*legend(layers), f"{lsb_or_ulp(layers)} of the worst element")
     effects = any(layer.effect is not None for layer in layers)
     below = [FLOOR_LEGEND, *([EFFECT_LEGEND] if effects else [])]
-    lines = "\n".join(f"  {' · '.join(line)}" for line in (legend, below))
+    lines = "\n".join(f"  {' · '.join(line)}" for line in (signs, below))
     return Group(title, layer_table(shown, layers, width), Text(lines, "dim"))
 
 
@@ -146,6 +145,8 @@ def _context(
         yield "Coverage", _coverage(answer.coverage, answer.layers if everything else ())
     if fallbacks := [fallback for method in manifest.methods for fallback in method.fallbacks]:
         yield "On the CPU", _fallbacks(fallbacks)
+    if manifest.failure and (stages := reached(manifest.failure, passes)):
+        yield "Reached", Text(stages)
     if passes:
         yield "Passes", _passes(passes, everything=everything)
     if notes := [*_input_notes(manifest.inputs), *manifest.notes]:

@@ -155,7 +155,7 @@ class Overview(Page):
             error = rung.against_eager
             value = None if error is None or error.nonfinite or before is None else error.sqnr_db
             name = rung.name if len(same) == 1 else f"{same[0].name} … {rung.name}"
-            change = ladder.change(before, rung)
+            change = ladder.change(before, rung, alone=False)  # the error budget says that
             bad = before is not None and "▼" in change.plain
             text = Text.assemble(
                 f"  {units.clip_right(name, NAME):<{NAME}} ",

@@ -110,7 +110,7 @@ def test_indices_of_topk_are_dumped_right_and_handed_out_wrong(precision: str, r
     assert comparison is not None
     # In 8 bit the program hands out the two outputs the other way round.
     culprit, said = {
-        "8a8w": ("output 0", "it holds the bytes of output 1"),
+        "8a8w": ("output 0", "outputs 0 and 1 are swapped"),
         "fp16": ("output 1", "it is declared int64 and holds int32, two of them in each number"),
     }[precision]
     assert (comparison.verdict.kind, comparison.verdict.culprit) == ("backend", culprit)

@@ -15,6 +15,7 @@ from qnndbg.model.graph import Graph
 from qnndbg.model.recording import PassEvent, Stage
 from qnndbg.model.result import Coverage
 from qnndbg.recording.writer import Writer
+from tests.golden.filled import fill
 
 GOLDEN = Path(__file__).parent
 
@@ -29,6 +30,7 @@ def write(folder: Path, recorded: Any) -> str:
         writer.pass_event(PassEvent(index=len(passes), stage="partition", name=""))
     if comparison:
         writer.comparison(comparison)
+        fill(writer, manifest, comparison)
     return str(folder)
 
 
@@ -73,7 +75,7 @@ def test_fewer_layers_say_how_many_are_left(
 ) -> None:
     assert main(["show", write(tmp_path / "mixed.qnndbg", mixed), "--layers", "2"]) == 0
     printed = capsys.readouterr().out
-    assert "2 of 12, by local error; --all shows all" in printed
+    assert "2 of 12, by local error over its floor; --all shows all" in printed
     assert "aten_add_tensor@0" not in printed
 
 
@@ -119,6 +121,43 @@ def test_a_terminal_without_unicode_gets_what_it_can_show(
     printed = capfdbinary.readouterr().out
     assert b"^ backend: 98% of the error of the output is made at gelu" in printed
     assert b"?" not in printed
+
+
+@pytest.mark.parametrize(
+    ("gone", "said"),
+    [
+        ("attributions", "1 of 1 attributions are missing in attributions/"),
+        ("runs", "10 of 10 runs are missing in runs/: annotation, eager, edge, export, htp, htp-given,"),
+        ("runs/htp.json", "1 of 10 runs are missing in runs/: htp"),
+        ("tensors", "1 of 1 tensors are missing or cut short in tensors/"),
+    ],
+)
+def test_what_the_report_was_made_from_and_is_gone_is_a_warning(
+    gone: str, said: str, mixed: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = Path(write(tmp_path / "mixed.qnndbg", mixed))
+    if (folder / gone).is_dir():
+        shutil.rmtree(folder / gone)
+    else:
+        (folder / gone).unlink()
+    assert main(["show", str(folder)]) == 0
+    printed = capsys.readouterr()
+    assert printed.out == (GOLDEN / "mixed-80.txt").read_text(encoding="utf-8")
+    (line,) = printed.err.splitlines()
+    assert line.startswith(f"qnndbg: warning: {said}")
+
+
+@pytest.mark.parametrize("part", ["attributions", "runs"])
+def test_a_part_that_is_damaged_is_a_warning(
+    part: str, mixed: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = Path(write(tmp_path / "mixed.qnndbg", mixed))
+    file = sorted((folder / part).iterdir())[0]
+    file.write_text('{"half": \x1b[2J', encoding="utf-8")
+    assert main(["show", str(folder), "--format", "md"]) == 0
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"qnndbg: warning: {file.name} does not hold what a recording must hold")
+    assert "\x1b" not in line
 
 
 def damage(folder: Path, what: str) -> None:

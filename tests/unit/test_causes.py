@@ -98,7 +98,7 @@ DETAILS = {
     "its error is more than what rounding explains": effect(floor=0.0),
     "its error is rounding, which the net magnifies 50 times": effect(**MAGNIFIED),
     "its error is rounding, which the net magnifies": effect(signal=0.0),
-    "its error is no more than rounding explains": effect(),
+    "rounding alone makes its error, and leaves it 40 dB": effect(),
 }
 
 

@@ -49,7 +49,7 @@ def found(
     return payloads_of(open_recording(folder))
 
 
-def payload(output: int, detail: str) -> Payload:
+def payload(output: int, detail: str, wide: int | None = None) -> Payload:
     return Payload(
         method="forward",
         output=output,
@@ -57,6 +57,7 @@ def payload(output: int, detail: str) -> Payload:
         op="aten.topk.default",
         source="net.py:3",
         detail=detail,
+        wide=wide,
     )
 
 
@@ -73,9 +74,22 @@ def test_outputs_the_other_way_round(tmp_path: Path) -> None:
     as_float = INDICES.astype(np.int32).view(np.float32)
     as_long = np.frombuffer(VALUES.tobytes() + bytes(8), np.int64).reshape(1, 2)
     assert found(tmp_path, (as_float, as_long)) == (
-        payload(0, "it holds the bytes of output 1"),
-        payload(1, "it holds the bytes of output 0"),
+        payload(0, "outputs 0 and 1 are swapped", wide=1),
+        payload(1, "outputs 0 and 1 are swapped"),
     )
+
+
+def test_outputs_are_swapped_though_a_float_is_off_in_the_last_place(tmp_path: Path) -> None:
+    as_float = INDICES.astype(np.int32).view(np.float32)
+    nearly = np.nextafter(VALUES, np.float32(9))
+    as_long = np.frombuffer(nearly.tobytes() + bytes(8), np.int64).reshape(1, 2)
+    details = [one.detail for one in found(tmp_path, (as_float, as_long))]
+    assert details == ["outputs 0 and 1 are swapped"] * 2
+
+
+def test_one_output_in_the_place_of_another(tmp_path: Path) -> None:
+    as_float = INDICES.astype(np.int32).view(np.float32)
+    assert found(tmp_path, (as_float, INDICES)) == (payload(0, "it holds the bytes of output 1", wide=1),)
 
 
 def test_something_else_is_told_in_decibels(tmp_path: Path) -> None:

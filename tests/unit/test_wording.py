@@ -95,7 +95,7 @@ CHANGE = PassChange(
 
 def blame(touched: Touched, *, narrowed: bool = False) -> str:
     guilty = GuiltyPass(change=replace(CHANGE, narrowed=narrowed), touched=touched)
-    return wording.guilty_pass(guilty, RUNG, RUNG).text
+    return wording.guilty_pass(guilty, RUNG, "edge", RUNG).text
 
 
 def test_pass_is_named_with_what_it_touched_if_that_is_known() -> None:

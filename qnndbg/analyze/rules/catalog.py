@@ -32,7 +32,11 @@ RULES = (
     ),
     Rule("QD109", "a format has too few digits", "Rescale or offset the values, or give them more bits."),
     Rule("QD110", "a running sum stagnates", "Sum in parts, so that no sum outgrows what is added."),
-    Rule("QD111", "integers are computed in half floats", "Compute them on the CPU, or below 2048."),
+    Rule(
+        "QD111",
+        "integers are computed in half floats",
+        "Compute them on the CPU; below 2048 all but divisions are exact.",
+    ),
     Rule("QD112", "not a finite number", "Find what divides by zero or overflows in the float model first."),
     Rule("QD113", "the HTP fuses a clip away", "Widen the range that clips; the HTP is the better one here."),
     Rule(
@@ -41,7 +45,9 @@ RULES = (
         "Rescale it, or give a weight one scale per channel.",
     ),
     Rule(
-        "QD201", "an output is not what was computed", "Cast it in the model, or return another form of it."
+        "QD201",
+        "an output is not what was computed",
+        "Cast an int64 output to int32 in the model, or return another form of it.",
     ),
     Rule("QD202", "int64 values do not fit into int32", "Keep them below 2147483648, or on the CPU."),
     Rule(

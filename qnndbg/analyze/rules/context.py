@@ -8,6 +8,7 @@ from typing import Any
 
 from qnndbg.analyze.rules.catalog import CATALOG
 from qnndbg.analyze.verdict import Evidence, StepName, faults
+from qnndbg.analyze.wording import one_line
 from qnndbg.model.graph import Graph, Origin
 from qnndbg.model.result import Finding, Severity
 from qnndbg.recording.store import Recording
@@ -36,7 +37,14 @@ class Context:
 
 
 def finding(
-    rule: str, severity: Severity, where: str, message: str, *, origin: Origin | None = None, **more: Any
+    rule: str,
+    severity: Severity,
+    where: str,
+    message: str,
+    *,
+    evidence: str = "",
+    origin: Origin | None = None,
+    **more: Any,
 ) -> Finding:
     """A finding with the help of its rule.
 
@@ -45,11 +53,18 @@ def finding(
         severity: how bad it is here.
         where: the place.
         message: one sentence without a full stop.
+        evidence: the numbers that it rests on.
         origin: of the node that it is about.
         more: further fields.
     """
     if origin is not None:
         more = {"module": origin.module_path, "source": origin.source, **more}
     return Finding(
-        rule=rule, severity=severity, where=where, message=message, help=CATALOG[rule].help, **more
+        rule=rule,
+        severity=severity,
+        where=where,
+        message=one_line(message),
+        help=CATALOG[rule].help,
+        evidence=one_line(evidence),
+        **more,
     )

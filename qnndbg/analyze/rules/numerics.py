@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from qnndbg.analyze.rules.catalog import CAUSE_RULES
 from qnndbg.analyze.rules.context import Context, finding
 from qnndbg.analyze.verdict import sources
-from qnndbg.analyze.wording import culprit_name, short_op
+from qnndbg.analyze.wording import culprit_name, in_times, percent, short_op
 from qnndbg.model.result import Finding, LayerResult, Severity, Source
 
 CULPABLE = 0.2
@@ -36,12 +36,13 @@ def _of_source(context: Context, source: Source) -> Finding:
     severity: Severity = "note"
     if wrong:
         severity = "error" if source.share >= CULPABLE else "note"  # a negative share makes up for others
+    share = percent(source.share, 1)
     return finding(
         CAUSE_RULES[source.cause],
         severity,
         source.name,
         f"{culprit_name(source)}: {source.detail}",
-        evidence=f"{source.share:.1%} of the error of output {source.output} in the step {source.step}",
+        evidence=f"{share} of the error of output {source.output} in the step {source.step}",
         method=source.method,
         module=source.module,
         source=source.source,
@@ -49,7 +50,11 @@ def _of_source(context: Context, source: Source) -> Finding:
 
 
 def _above_floor(layer: LayerResult) -> Finding:
-    times = "rounding explains none of it" if not layer.floor else f"{layer.excess:.0f} times its noise floor"
+    times = (
+        "rounding explains none of it"
+        if not layer.floor
+        else f"{in_times(layer.excess or 0.0)} its noise floor"
+    )
     what = f"{short_op(layer.op)} errs by more than rounding, with little effect on any output"
     if layer.given:
         what = f"the HTP does not hold this {layer.given} as it is, with little effect on any output"

@@ -51,7 +51,7 @@ def section(ladder: tuple[Rung, ...]) -> Section | None:
             _legend(shown, ladder) if len(shown) > 1 else None,
             el("details", el("summary", "All rungs as a table"), _table(outputs, ladder)),
         ),
-        note=f"SQNR of the outputs against eager, in dB; higher is better{more}",
+        note=f"SQNR of the outputs against eager, in dB; alone: against the rung before{more}",
     )
 
 

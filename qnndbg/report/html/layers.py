@@ -147,7 +147,8 @@ def _table(
 
 def _static(layer: LayerResult, standing: Standing | None, unit: str) -> Markup:
     texts = {
-        "standing": {"made here": units.MADE_HERE, "inherited": units.INHERITED, None: ""}[standing],
+        "standing": {"made here": units.MADE_HERE, "inherited": units.INHERITED, None: ""}[standing]
+        + (units.FUSED if layer.fused else ""),
         "tensor": layer.tensor,
         "op": short_op(layer.op) or layer.given,
         "module": layer.module,
@@ -168,7 +169,8 @@ def _key(unit: str) -> str:
     steps = "steps of the encoding" if unit == "LSB" else "units in the last place of fp16"
     return (
         f"{units.MADE_HERE} the error is made here · {units.INHERITED} it is inherited · "
-        f"{units.EQUAL} bit-equal · {unit}: {steps}, of the worst element · "
+        f"{units.EQUAL} bit-equal · {units.FUSED} fused with the next op · "
+        f"{unit}: {steps}, of the worst element · "
         "×floor: local error over what rounding explains · "
         "effect: share of the backend's error of the worst output"
     )

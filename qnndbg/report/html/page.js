@@ -66,7 +66,7 @@
     };
     const short = (op) => (op.split(".").length === 3 ? op.split(".")[1] : op);
     const show = {
-      standing: (row) => signs[read(row, "standing")],
+      standing: (row) => signs[read(row, "standing")] + (read(row, "fused") ? "&" : ""),
       tensor: (row) => {
         const name = read(row, "tensor");
         return name.length > 26 ? name.replace("_default", "…") : name;

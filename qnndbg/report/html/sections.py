@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import get_args
 
 from qnndbg.analyze.verdict import final_rung
-from qnndbg.analyze.wording import culprit_name
+from qnndbg.analyze.wording import counted, culprit_name
 from qnndbg.model.recording import Failure, Fallback, Manifest, PassEvent, Stage
 from qnndbg.model.result import Comparison, Coverage, Finding, Source
 from qnndbg.report import units
@@ -15,7 +15,7 @@ from qnndbg.report.findings import source_groups
 from qnndbg.report.html.markup import Content, Markup, Section, card, el, section, table
 from qnndbg.report.html.page import Page
 from qnndbg.report.layers import held_as_given
-from qnndbg.report.standing import place, standings
+from qnndbg.report.standing import place, reached, standings
 
 TONES = {"clean": "good", "incomplete": "unsure"}
 """Kind of verdict to how it looks; all others are bad."""
@@ -30,7 +30,7 @@ def headline(page: Page) -> Markup:
 def verdict(page: Page) -> Section:
     """The verdict, what to try next, and the numbers that say most."""
     answer, failure = page.comparison, page.manifest.failure
-    parts: list[Content] = [_failure(failure)] if failure is not None else []
+    parts: list[Content] = [_failure(failure, page.passes)] if failure is not None else []
     if failure is None or (page.has_comparison and answer.verdict.kind != "lowering"):
         kind, _, rest = answer.verdict.text.partition(":")
         tone = TONES.get(answer.verdict.kind, "bad")
@@ -42,12 +42,14 @@ def verdict(page: Page) -> Section:
     return section("verdict", "Verdict", *parts, _tiles(page))
 
 
-def _failure(failure: Failure) -> Markup:
+def _failure(failure: Failure, events: tuple[PassEvent, ...]) -> Markup:
+    stages = reached(failure, events)
     where = place(failure.node.module, failure.node.source) if failure.node else ""
     at = f"at {failure.node.op}{f' ({where})' if where else ''}" if failure.node else ""
     return card(
         el("p", el("strong", f"{failure.step} failed", class_="kind bad"), " ", failure.error, class_="fact"),
         el("p", at) if at else None,
+        el("p", el("span", "Reached", class_="label"), stages) if stages else None,
         el("p", el("span", "Hint", class_="label"), failure.hint, class_="next") if failure.hint else None,
         kind="verdict bad",
     )
@@ -66,8 +68,8 @@ def _tiles(page: Page) -> Markup:
         _tile("worst output against eager", "bit-equal" if worst == units.EQUAL else worst, "dB"),
         _tile("layers that make errors", str(standing["made here"]), f"of {len(answer.layers)}"),
         _tile("QNN tensors compared", str(answer.coverage.compared), f"of {answer.coverage.total}"),
-        _tile("errors and warnings", str(loud), f"and {_count(severities['note'], 'note')}"),
-        _tile("ops on the CPU", str(kept), f"beside {_count(partitions, 'partition')}"),
+        _tile("errors and warnings", str(loud), f"and {counted(severities['note'], 'note')}"),
+        _tile("ops on the CPU", str(kept), f"beside {counted(partitions, 'partition')}"),
     ]
     if page.manifest.accuracy is not None:
         correct, samples = page.manifest.accuracy.correct, page.manifest.accuracy.samples
@@ -76,10 +78,6 @@ def _tiles(page: Page) -> Markup:
                 share = units.percent(correct[runner], samples)
                 tiles.append(_tile(f"accuracy, {runner}", share, f"of {samples}"))
     return el("dl", tiles, class_="tiles")
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
 def _tile(label: str, value: str, unit: str) -> Markup:
@@ -118,7 +116,7 @@ def findings(found: tuple[Finding, ...]) -> Section | None:
         return None
     loud = [_finding(f) for f in found if f.severity != "note"]
     notes = [_finding(f) for f in found if f.severity == "note"]
-    quiet = el("details", el("summary", _count(len(notes), "note")), el("ul", notes, class_="findings"))
+    quiet = el("details", el("summary", counted(len(notes), "note")), el("ul", notes, class_="findings"))
     return section(
         "findings",
         "Findings",

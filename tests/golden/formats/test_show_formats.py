@@ -16,6 +16,7 @@ from qnndbg.report.formats import REPORTS
 from qnndbg.report.junit import junit_report
 from qnndbg.report.markdown import markdown_report
 from qnndbg.report.sarif import sarif_report
+from tests.golden.filled import fill
 from tests.golden.formats import made
 
 PASSES = (*made.PASSES, PassEvent(index=3, stage="executorch", name="ToOutVar"))
@@ -29,6 +30,7 @@ def folder(tmp_path: Path) -> Path:
     for event in PASSES[1:]:  # the first has a graph, which is not there
         writer.pass_event(event)
     writer.comparison(made.COMPARISON)
+    fill(writer, made.MANIFEST, made.COMPARISON)
     return writer.folder
 
 

@@ -45,8 +45,9 @@ def constant(rms: float) -> Made:
     return Made(evidence={"layers": (replace(made, given="constant"),)})
 
 
-CONSTANT = replace(HALF, kind="constant")
-OTHER = effect(kind="constant", change="its builder gives QNN other numbers")
+CONSTANT = replace(HALF, kind="constant", node=MUL)
+INPUT = replace(HALF, kind="input", node=MUL)
+OTHER = effect(kind="constant", node=MUL, change="its builder gives QNN other numbers")
 SUM = replace(HALF, op="aten.cumsum.default", error=0.04)
 CASES = [
     by_cause("QD101", backend(replace(HALF, peak=65505.0)), backend(replace(HALF, peak=65504.0))),
@@ -74,9 +75,7 @@ CASES = [
         misses=backend(effect(error=0.031)),
     ),
     by_cause("QD108", backend(replace(HALF, linear=0.09)), backend(replace(HALF, linear=0.1))),
-    by_cause(
-        "QD109", backend(replace(HALF, kind="input")), backend(replace(HALF, kind="input", flushed=0.1))
-    ),
+    by_cause("QD109", backend(INPUT), backend(replace(INPUT, flushed=0.1))),
     by_cause("QD109", quantiser(), quantiser(clipped_energy=0.9), "few bits"),
     by_cause("QD110", backend(replace(SUM, stagnates=True)), backend(SUM)),
     by_cause("QD111", backend(replace(HALF, integers=True)), backend(effect(integers=True))),

@@ -13,6 +13,7 @@ from typing import Any
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
+from qnndbg.cli.events import as_lines, print_event
 from qnndbg.cli.show import print_report
 from qnndbg.errors import EXIT_OK, NothingComparedError, UsageError
 from qnndbg.model.recording import Failure
@@ -135,6 +136,8 @@ class _Progress:
     """A line per step, with its time; on a terminal the current one moves and counts its passes."""
 
     def __init__(self, *, quiet: bool) -> None:
+        self._lines = as_lines() and not quiet
+        quiet = quiet or self._lines
         console = Console(stderr=True, quiet=quiet)
         columns = (SpinnerColumn(finished_text="✓"), TextColumn("{task.description}"), TimeElapsedColumn())
         self._bar = Progress(*columns, console=console, disable=quiet)
@@ -156,13 +159,18 @@ class _Progress:
 
     def script_event(self, event: dict[str, object]) -> None:
         """Show an event, but only once a script has ended: until then the terminal is its own."""
-        self._ours = self._ours or "exit" in event
+        self._ours = self._ours or self._lines or "exit" in event
         if self._ours:
             self.event(event)
 
     def event(self, event: dict[str, object]) -> None:
         """Show an event of a worker."""
-        if "step" in event:
+        if self._lines:
+            if "step" in event:
+                print_event(step=event["step"], text=STEPS.get(str(event["step"]), event["step"]))
+            elif "pass" in event:
+                print_event(**{"pass": event["pass"]}, stage=event["stage"])
+        elif "step" in event:
             self._finish()
             self._bar.start()
             self._step, self._passes = str(event["step"]), 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import os
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
@@ -141,6 +142,32 @@ class QnndbgApp(App[None]):
     def say(self, text: str, *, bad: bool = False) -> None:
         """Tell something that needs no answer."""
         self.notify(text, severity="warning" if bad else "information", timeout=4, markup=False)
+
+    def browse(self, session: Session, place: Place | None) -> None:
+        """Open the HTML report at a place; in a thread, since that of a large recording takes seconds."""
+        self.say("writing the HTML report …")
+        self.run_worker(lambda: self._browse(session, place), thread=True, exclusive=True, group="browse")
+
+    def _browse(self, session: Session, place: Place | None) -> None:
+        from qnndbg.tui import browser
+
+        try:
+            path = session.report or browser.write(session.recording)
+        except QnndbgError as error:
+            self.call_from_thread(self.say, error.fact, bad=True)
+            return
+        session.report = path
+        url = path.as_uri() + (f"#{found}" if (found := browser.anchor(session, place)) else "")
+        if browser.has_display(os.environ) and browser.launch(url):
+            self.call_from_thread(self.say, f"opened {path}")
+        else:
+            self.call_from_thread(self._offer, url)
+
+    def _offer(self, url: str) -> None:
+        """Say where the report is, where no browser can be opened."""
+        self.copy_to_clipboard(url)
+        text = f"no browser can be opened here; the report, whose address is copied:\n{url}"
+        self.notify(text, timeout=30, markup=False)
 
     def copy(self, text: str, what: str) -> None:
         """Copy to the clipboard of the terminal, which works over SSH where the terminal allows it."""

@@ -20,7 +20,7 @@ from textual.widgets import Input, Static
 
 from qnndbg.report import units
 from qnndbg.tui.keys import KeyLine
-from qnndbg.tui.places import Place
+from qnndbg.tui.places import LayerAt, Place
 from qnndbg.tui.sheet import Line, Lines, Sheet
 from qnndbg.tui.state import Session
 from qnndbg.tui.styles import styles_of
@@ -52,6 +52,7 @@ class Page(Screen[None]):
         Binding("J", "copy_json", "Copy the line's data as JSON", show=False),
         Binding("b", "cross", "Other side"),
         Binding("x", "export", "Export the table as CSV", show=False),
+        Binding("O", "browse", "Open in the HTML report", show=False),
     ]
     DEFAULT_CSS = """
     Page > #ask { height: 1; display: none; }
@@ -286,6 +287,12 @@ class Page(Screen[None]):
         path = free_path(Path(f"{Path(self.session.name).stem}-{name}.csv"))
         path.write_text(csv_of(rows), encoding="utf-8")
         self.shell.say(f"wrote {path}: {len(rows) - 1} rows")
+
+    def action_browse(self) -> None:
+        """Open the HTML report at the layer that is shown, at what is under the cursor, or at the page."""
+        line, here = self.sheet.line, self.here()
+        under = line.place if line is not None else None
+        self.shell.browse(self.session, under if under is not None and not isinstance(here, LayerAt) else here)
 
 
 def styled(widget: Widget, text: Text) -> Text:

@@ -54,6 +54,8 @@ class Session:
         self.saturation: dict[LayerAt, float | None] = {}
         """Share of the HTP's values at an end of their range; filled in behind the table's back."""
 
+        self.report: Path | None = None
+        """The HTML report, once it was written."""
         self.touched = 0.0
         """When a key was pressed last."""
         self.node_counts: dict[str, int] = {}

@@ -1,4 +1,4 @@
-"""``qnndbg bisect``: which pass an output was lost in. Runs recorded graphs on the CPU; needs torch, and no QNN."""
+"""``qnndbg bisect``: the pass in which an output is lost. Runs recorded graphs on the CPU; no QNN."""
 
 from __future__ import annotations
 

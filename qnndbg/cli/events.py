@@ -1,4 +1,4 @@
-"""Progress for a program instead of a person: with ``QNNDBG_PROGRESS=json`` one JSON object a line on stderr."""
+"""Progress for a program, not a person: with ``QNNDBG_PROGRESS=json`` one JSON object a line on stderr."""
 
 from __future__ import annotations
 

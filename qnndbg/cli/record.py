@@ -77,6 +77,8 @@ def run(args: argparse.Namespace, script_arguments: tuple[str, ...] = ()) -> int
     if not args.quiet:
         print_report(recording)
     print(f"wrote {recording.folder}", file=sys.stderr)
+    if as_lines():
+        print_event(wrote=str(recording.folder))
     comparison = recording.comparison()
     if comparison is not None and not comparison.coverage.compared:
         raise NothingComparedError(comparison.verdict.text, comparison.verdict.next_step)
@@ -125,6 +127,8 @@ def _run_script(args: argparse.Namespace, arguments: tuple[str, ...]) -> int:
         said = _failure(failure) if failure else comparison.verdict.text if comparison else "not compared"
         see = f"qnndbg show {quote(str(recording.folder))}"
         print(f"{said}\nwrote {recording.folder}; see it: {see}", file=sys.stderr)
+        if as_lines():
+            print_event(wrote=str(recording.folder))
     return outcome.exit_code
 
 

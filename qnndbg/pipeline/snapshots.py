@@ -56,7 +56,7 @@ def list_snapshots(recording: Recording, method: str = "forward") -> tuple[Snaps
 
 
 def meaning_of(stage: Stage) -> Meaning:
-    """The meaning that a stage's graphs have on the way to the HTP: those of annotation are not rounded yet."""
+    """The meaning of a stage's graphs on the way to the HTP: those of annotation are not rounded yet."""
     return "float" if stage == "annotation" else "quantised"
 
 

@@ -123,9 +123,11 @@ class Page(Screen[None]):
         both = self.shell.both
         side = "" if both is None else "A " if self.session is both.a else "B "
         name = side + self.session.name
-        facts = (self.corner, f"{name} · {manifest.precision} · {manifest.soc}", name, side.strip(), "")
+        job = self.shell.running
+        progress = f"◌ {job.brief} · 7" if job is not None else self.corner
+        facts = (progress, f"{name} · {manifest.precision} · {manifest.soc}", name, side.strip(), "")
         room = width - sum(map(len, crumbs[-1:])) - 6
-        right = next(f"{fact} " for fact in facts[bool(not self.corner) :] if len(fact) <= room or not fact)
+        right = next(f"{fact} " for fact in facts[not progress :] if len(fact) <= room or not fact)
         path = units.clip_left(" › ".join(crumbs), width - len(right) - 2)
         left = Text.assemble(" ", (path, "bold"))
         room = width - left.cell_len - len(right)
@@ -170,6 +172,9 @@ class Page(Screen[None]):
         if action == "cross":
             return self.shell.both is not None and self.here() is not None
         return action != "back" or len(self.app.screen_stack) > 2 or bool(self.sheet.needle)
+
+    def job_moved(self) -> None:
+        """React to the progress of a job. A hook."""
 
     def here(self) -> Place | None:
         """What the page shows, to find it in another recording."""
@@ -225,9 +230,11 @@ class Page(Screen[None]):
                 sheet.needle = ""
                 sheet.cursor = start
 
-    def on_input_submitted(self, _event: Input.Submitted) -> None:
-        """Keep the answer."""
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        """Keep the answer, or start what was asked for."""
         self.close_ask()
+        if self._asked.startswith("qnndbg "):
+            self.shell.start(self._asked.removeprefix("qnndbg "), event.value)
 
     def on_key(self, event: events.Key) -> None:
         """Escape closes the line that is typed in."""
@@ -292,7 +299,9 @@ class Page(Screen[None]):
         """Open the HTML report at the layer that is shown, at what is under the cursor, or at the page."""
         line, here = self.sheet.line, self.here()
         under = line.place if line is not None else None
-        self.shell.browse(self.session, under if under is not None and not isinstance(here, LayerAt) else here)
+        self.shell.browse(
+            self.session, under if under is not None and not isinstance(here, LayerAt) else here
+        )
 
 
 def styled(widget: Widget, text: Text) -> Text:

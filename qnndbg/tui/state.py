@@ -156,9 +156,9 @@ class Session:
         """A graph to walk in."""
         if at.stage == "qnn":
             graph = self.qnn(at.method, at.partition)
-            return walk_of_qnn(graph) if graph is not None else Walk({}, {})
+            return walk_of_qnn(graph) if graph is not None else Walk()
         at = self.located(at)
-        return walk_of_graph(self.graph(at.digest)) if at.digest else Walk({}, {})
+        return walk_of_graph(self.graph(at.digest)) if at.digest else Walk()
 
     @property
     def main_method(self) -> str:

@@ -17,7 +17,7 @@ from typing import NoReturn
 from qnndbg import __version__
 from qnndbg.errors import EXIT_INTERNAL, QnndbgError, UsageError
 
-VERBS = ("doctor", "record", "show", "diff", "check", "tui")
+VERBS = ("doctor", "record", "show", "diff", "check", "bisect", "tui")
 EXIT_INTERRUPTED = 130  # what a shell reports of a command that SIGINT ended
 EXIT_BROKEN_PIPE = 141  # ... and SIGPIPE
 

@@ -13,6 +13,7 @@ from typing import Any
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
+from qnndbg.cli.events import as_lines, print_event
 from qnndbg.cli.show import print_report
 from qnndbg.errors import EXIT_OK, NothingComparedError, UsageError
 from qnndbg.model.recording import Failure
@@ -82,6 +83,8 @@ def run(args: argparse.Namespace, script_arguments: tuple[str, ...] = ()) -> int
     if not args.quiet:
         print_report(recording)
     print(f"wrote {recording.folder}", file=sys.stderr)
+    if as_lines():
+        print_event(wrote=str(recording.folder))
     comparison = recording.comparison()
     if comparison is not None and not comparison.coverage.compared:
         raise NothingComparedError(comparison.verdict.text, comparison.verdict.next_step)
@@ -142,6 +145,8 @@ def _run_script(args: argparse.Namespace, arguments: tuple[str, ...]) -> int:
         said = _failure(failure) if failure else comparison.verdict.text if comparison else "not compared"
         see = f"qnndbg show {quote(str(recording.folder))}"
         print(f"{said}\nwrote {recording.folder}; see it: {see}", file=sys.stderr)
+        if as_lines():
+            print_event(wrote=str(recording.folder))
     return outcome.exit_code
 
 
@@ -153,6 +158,8 @@ class _Progress:
     """A line per step, with its time; on a terminal the current one moves and counts its passes."""
 
     def __init__(self, *, quiet: bool) -> None:
+        self._lines = as_lines() and not quiet
+        quiet = quiet or self._lines
         console = Console(stderr=True, quiet=quiet)
         columns = (SpinnerColumn(finished_text="✓"), TextColumn("{task.description}"), TimeElapsedColumn())
         self._bar = Progress(*columns, console=console, disable=quiet)
@@ -174,13 +181,18 @@ class _Progress:
 
     def script_event(self, event: dict[str, object]) -> None:
         """Show an event, but only once a script has ended: until then the terminal is its own."""
-        self._ours = self._ours or "exit" in event
+        self._ours = self._ours or self._lines or "exit" in event
         if self._ours:
             self.event(event)
 
     def event(self, event: dict[str, object]) -> None:
         """Show an event of a worker."""
-        if "step" in event:
+        if self._lines:
+            if "step" in event:
+                print_event(step=event["step"], text=STEPS.get(str(event["step"]), event["step"]))
+            elif "pass" in event:
+                print_event(**{"pass": event["pass"]}, stage=event["stage"])
+        elif "step" in event:
             self._finish()
             self._bar.start()
             self._step, self._passes = str(event["step"]), 0

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
+import torch.ao.quantization.fx._decomposed  # registers the operators
 
 from qnndbg.model.graph import QuantParams
 

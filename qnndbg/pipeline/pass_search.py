@@ -110,13 +110,8 @@ class _Search:
         """Where in the pass's graph the numbers begin to differ."""
         if not event.before:
             return ""
-        before, after = (self._ran(event, digest) for digest in (event.before, event.after))
-        return first_difference(before, after, lambda ref: tensor_from(self.recording, ref), _differs)
-
-    def _ran(self, event: PassEvent, digest: str) -> Ran:
-        snapshot = replace(self._snapshot(event), digest=digest)
-        walk = run_snapshot(self.recording, snapshot, sample=self.sample, meaning=self.meaning)
-        return Ran(self.recording.graph(digest), walk.values)
+        digests = (event.before, event.after)
+        return first_node(self.recording, self._snapshot(event), digests, self.sample, self.meaning)
 
     def _narrows(self, event: PassEvent) -> bool:
         """Whether an int64 value before the pass is beyond int32, and the pass made it int32."""
@@ -129,6 +124,28 @@ class _Search:
         ]
         wide = [value for value in inputs if value.dtype == "int64" and value.size]
         return casts and any(value.max() > INT32.max or value.min() < INT32.min for value in wide)
+
+
+def first_node(
+    recording: Recording, snapshot: Snapshot, digests: tuple[str, str], sample: int, meaning: Meaning
+) -> str:
+    """The node of a pass's graph with which the numbers begin to differ; empty if none could be told.
+
+    Args:
+        recording: complete or not.
+        snapshot: what the pass left.
+        digests: of the graphs before and after it.
+        sample: whose inputs they are run with.
+        meaning: with or without the rounding of quantisation.
+    """
+    before, after = (
+        Ran(
+            recording.graph(digest),
+            run_snapshot(recording, replace(snapshot, digest=digest), sample=sample, meaning=meaning).values,
+        )
+        for digest in digests
+    )
+    return first_difference(before, after, lambda ref: tensor_from(recording, ref), _differs)
 
 
 def _results(recording: Recording, run: Run) -> list[torch.Tensor | None]:

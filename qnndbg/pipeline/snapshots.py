@@ -55,6 +55,11 @@ def list_snapshots(recording: Recording, method: str = "forward") -> tuple[Snaps
     return tuple(found.values())
 
 
+def meaning_of(stage: Stage) -> Meaning:
+    """The meaning of a stage's graphs on the way to the HTP: those of annotation are not rounded yet."""
+    return "float" if stage == "annotation" else "quantised"
+
+
 def run_snapshot(
     recording: Recording, snapshot: Snapshot, *, sample: int = 0, meaning: Meaning = "quantised"
 ) -> Walk:

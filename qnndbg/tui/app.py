@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import os
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
@@ -13,7 +14,7 @@ from textual.command import Provider
 from textual.events import Event, Key, MouseEvent
 
 from qnndbg.errors import QnndbgError
-from qnndbg.recording.store import Recording
+from qnndbg.recording.store import Recording, open_recording
 from qnndbg.tui.keys import Help
 from qnndbg.tui.page import Page
 from qnndbg.tui.places import PageAt, Place
@@ -21,6 +22,7 @@ from qnndbg.tui.state import Session
 
 if TYPE_CHECKING:
     from qnndbg.tui.both import Both
+    from qnndbg.tui.jobs import Job
 
 
 def _commands() -> type[Provider]:
@@ -35,6 +37,8 @@ def _places() -> type[Provider]:
     return Places
 
 
+POLL = 0.25
+"""Seconds between two looks at a job."""
 MAIN = ("overview", "passes", "layers", "graph", "findings")
 
 
@@ -51,6 +55,9 @@ class QnndbgApp(App[None]):
     BINDINGS: ClassVar[list[BindingType]] = [
         *(Binding(str(i), f"main('{name}')", name.title()) for i, name in enumerate(MAIN, 1)),
         Binding("6", "main('diff')", "Diff"),
+        Binding("7", "main('jobs')", "Jobs", show=False),
+        Binding("R", "job('record')", "Record again", show=False),
+        Binding("B", "job('bisect')", "Search the pass in which an output is lost", show=False),
         Binding("question_mark", "help", "Help"),
         Binding("ctrl+p,colon", "command_palette", "Commands", show=False),
         Binding("T", "next_theme", "Next theme", show=False),
@@ -65,11 +72,15 @@ class QnndbgApp(App[None]):
         self.source = source
         self.both = None if other is None else _both(self.session, Session(other))
         self.home = "overview" if self.both is None else "diff"
+        self.jobs: list[Job] = []
+        self.leaving = False
+        """Whether the user was told that a job still runs."""
 
     def on_mount(self) -> None:
         """Begin with the answer."""
         self.animation_level = "none"
         self.go(PageAt(self.home))
+        self.set_interval(POLL, self._poll)
 
     async def on_event(self, event: Event) -> None:
         """Note when a key is pressed, so that work behind the screen can wait."""
@@ -133,14 +144,119 @@ class QnndbgApp(App[None]):
         self.say(f"theme {self.theme}")
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """There is a difference where there are two recordings."""
+        """There is a difference where there are two recordings, and jobs once one was started."""
+        if (action, parameters) == ("main", ("jobs",)):
+            return bool(self.jobs)
         return (action, parameters) != ("main", ("diff",)) or self.both is not None
+
+    # Long jobs -----------------------------------------------------------------------------------
+
+    def action_job(self, verb: str) -> None:
+        """Ask for the arguments of a command that takes a while, filled in for what is looked at."""
+        if isinstance(self.screen, Page):
+            from qnndbg.tui import job_words
+
+            self.screen.ask(f"qnndbg {verb}", job_words.words(verb, self.session, self.screen, self.source))
+
+    def start(self, verb: str, text: str) -> None:
+        """Start such a command, and show how far it is."""
+        from qnndbg.tui import job_words
+        from qnndbg.tui.jobs import Job
+
+        try:
+            job = Job(job_words.command(verb, text, self.session), self.session)
+        except QnndbgError as error:
+            self.say(error.fact, bad=True)
+            return
+        if self.running:
+            self.say(f"{self.running.brief}; it must end first, and 7 shows it", bad=True)
+            return
+        job.start()
+        self.jobs.append(job)
+        self.go(PageAt("jobs"))
+
+    @property
+    def running(self) -> Job | None:
+        """The job that runs, if one does."""
+        return next((job for job in self.jobs if job.running), None)
+
+    def _poll(self) -> None:
+        """Look how far the job is, and tell when it has ended."""
+        job = self.running
+        if job is None:
+            return
+        news = job.poll()
+        page = self.screen
+        if isinstance(page, Page) and (news or int(job.seconds) != int(job.seconds - POLL)):
+            page.show_where()
+            page.job_moved()
+        if job.running:
+            return
+        if job.state == "done" and job.left is not None and page is self._jobs_page():
+            self.open_left(job)
+        elif page is not self._jobs_page():
+            self.say(f"{job.words[0]} {job.state}; 7 shows what came of it", bad=job.state == "failed")
+
+    def _jobs_page(self) -> Page | None:
+        page = self.screen
+        return page if isinstance(page, Page) and page.label == "Jobs" else None
+
+    def open_left(self, job: Job) -> None:
+        """Look at the recording that a job left, beside the one that it was started from."""
+        assert job.left is not None
+        try:
+            made = Session(open_recording(job.left))
+        except QnndbgError as error:
+            self.say(error.fact, bad=True)
+            return
+        self.both = _both(job.session, made)
+        self.session, self.home = made, "overview"
+        while len(self.screen_stack) > 1:
+            self.pop_screen()
+        self.go(PageAt("overview"))
+        self.say(f"this is {made.name}; 6 shows what differs from {job.session.name}, b goes there")
+
+    async def action_quit(self) -> None:
+        """Leave; a job that runs is cancelled, but not before this was said."""
+        if self.running is not None and not self.leaving:
+            self.leaving = True
+            self.say(f"{self.running.brief}; q again cancels it and leaves", bad=True)
+            return
+        if self.running is not None:
+            self.running.cancel()
+        await super().action_quit()
 
     # Telling and taking --------------------------------------------------------------------------
 
     def say(self, text: str, *, bad: bool = False) -> None:
         """Tell something that needs no answer."""
         self.notify(text, severity="warning" if bad else "information", timeout=4, markup=False)
+
+    def browse(self, session: Session, place: Place | None) -> None:
+        """Open the HTML report at a place; in a thread, since that of a large recording takes seconds."""
+        self.say("writing the HTML report …")
+        self.run_worker(lambda: self._browse(session, place), thread=True, exclusive=True, group="browse")
+
+    def _browse(self, session: Session, place: Place | None) -> None:
+        from qnndbg.tui import browser
+
+        try:
+            path = session.report or browser.write(session.recording)
+        except QnndbgError as error:
+            self.call_from_thread(self.say, error.fact, bad=True)
+            return
+        session.report = path
+        url = path.as_uri() + (f"#{found}" if (found := browser.anchor(session, place)) else "")
+        if browser.has_display(os.environ) and browser.launch(url):
+            self.call_from_thread(self.say, f"opened {path}")
+        else:
+            self.call_from_thread(self._offer, url)
+
+    def _offer(self, url: str) -> None:
+        """Say where the report is, where no browser can be opened."""
+        self.copy_to_clipboard(url)
+        text = f"no browser can be opened here; the report, whose address is copied:\n{url}"
+        self.notify(text, timeout=30, markup=False)
 
     def copy(self, text: str, what: str) -> None:
         """Copy to the clipboard of the terminal, which works over SSH where the terminal allows it."""

@@ -24,10 +24,10 @@ class _Nodes:
 
     def __init__(self, session: Session, at: GraphAt, walk: Walk, width: int) -> None:
         self.session, self.at, self.width = session, at, width
-        self.stops = tuple(walk.stops.values())
+        self.stops, self.names = walk.stops, tuple(walk.stops)
 
     def __len__(self) -> int:
-        return len(self.stops)
+        return len(self.names)
 
     def heading(self) -> Text | None:
         """None."""
@@ -35,7 +35,7 @@ class _Nodes:
 
     def line(self, index: int) -> Line:
         """A node."""
-        return graph_lines.node_line(self.session, self.at, self.stops[index], self.width)
+        return graph_lines.node_line(self.session, self.at, self.stops[self.names[index]], self.width)
 
 
 class _OverGraphs(Page):

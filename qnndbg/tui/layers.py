@@ -21,6 +21,8 @@ from qnndbg.tui.state import Session, key_of
 
 Row = LayerResult | str
 """A layer, or the name of a module above its layers."""
+MEASURED = 500
+"""Rows by which the widths of columns are chosen."""
 WHY_EMPTY = "no layer; Esc in the filter, or f and an empty line, shows all"
 
 
@@ -155,6 +157,7 @@ class Layers(Page):
         self.shown = sum(not isinstance(row, str) for row in self.rows)
         if not self._widths:
             rows = self.session.answer.layers
+            rows = rows[:: max(len(rows) // MEASURED, 1)]
             self._widths = {c.name: max([len(c.cell(r)) for r in rows] or [0]) for c in self.columns}
             self._widths["sat%"] = 5
         self.fit = fitted(self.columns, self._widths, width)

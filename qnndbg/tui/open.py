@@ -30,6 +30,10 @@ def page_for(app: QnndbgApp, place: Place) -> Page:
             from qnndbg.tui.diff import DiffPage
 
             return DiffPage(app.both)
+        case PageAt(name="jobs"):
+            from qnndbg.tui.job_page import JobPage
+
+            return JobPage(session, app.jobs)
         case PageAt(name=name, query=query):
             return _main(session, name, query)
         case PassAt(position=position):

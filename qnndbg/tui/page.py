@@ -20,7 +20,7 @@ from textual.widgets import Input, Static
 
 from qnndbg.report import units
 from qnndbg.tui.keys import KeyLine
-from qnndbg.tui.places import Place
+from qnndbg.tui.places import LayerAt, Place
 from qnndbg.tui.sheet import Line, Lines, Sheet
 from qnndbg.tui.state import Session
 from qnndbg.tui.styles import styles_of
@@ -52,6 +52,7 @@ class Page(Screen[None]):
         Binding("J", "copy_json", "Copy the line's data as JSON", show=False),
         Binding("b", "cross", "Other side"),
         Binding("x", "export", "Export the table as CSV", show=False),
+        Binding("O", "browse", "Open in the HTML report", show=False),
     ]
     DEFAULT_CSS = """
     Page > #ask { height: 1; display: none; }
@@ -122,9 +123,11 @@ class Page(Screen[None]):
         both = self.shell.both
         side = "" if both is None else "A " if self.session is both.a else "B "
         name = side + self.session.name
-        facts = (self.corner, f"{name} · {manifest.precision} · {manifest.soc}", name, side.strip(), "")
+        job = self.shell.running
+        progress = f"◌ {job.brief} · 7" if job is not None else self.corner
+        facts = (progress, f"{name} · {manifest.precision} · {manifest.soc}", name, side.strip(), "")
         room = width - sum(map(len, crumbs[-1:])) - 6
-        right = next(f"{fact} " for fact in facts[bool(not self.corner) :] if len(fact) <= room or not fact)
+        right = next(f"{fact} " for fact in facts[not progress :] if len(fact) <= room or not fact)
         path = units.clip_left(" › ".join(crumbs), width - len(right) - 2)
         left = Text.assemble(" ", (path, "bold"))
         room = width - left.cell_len - len(right)
@@ -169,6 +172,9 @@ class Page(Screen[None]):
         if action == "cross":
             return self.shell.both is not None and self.here() is not None
         return action != "back" or len(self.app.screen_stack) > 2 or bool(self.sheet.needle)
+
+    def job_moved(self) -> None:
+        """React to the progress of a job. A hook."""
 
     def here(self) -> Place | None:
         """What the page shows, to find it in another recording."""
@@ -224,9 +230,11 @@ class Page(Screen[None]):
                 sheet.needle = ""
                 sheet.cursor = start
 
-    def on_input_submitted(self, _event: Input.Submitted) -> None:
-        """Keep the answer."""
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        """Keep the answer, or start what was asked for."""
         self.close_ask()
+        if self._asked.startswith("qnndbg "):
+            self.shell.start(self._asked.removeprefix("qnndbg "), event.value)
 
     def on_key(self, event: events.Key) -> None:
         """Escape closes the line that is typed in."""
@@ -286,6 +294,14 @@ class Page(Screen[None]):
         path = free_path(Path(f"{Path(self.session.name).stem}-{name}.csv"))
         path.write_text(csv_of(rows), encoding="utf-8")
         self.shell.say(f"wrote {path}: {len(rows) - 1} rows")
+
+    def action_browse(self) -> None:
+        """Open the HTML report at the layer that is shown, at what is under the cursor, or at the page."""
+        line, here = self.sheet.line, self.here()
+        under = line.place if line is not None else None
+        self.shell.browse(
+            self.session, under if under is not None and not isinstance(here, LayerAt) else here
+        )
 
 
 def styled(widget: Widget, text: Text) -> Text:

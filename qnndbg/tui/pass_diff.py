@@ -25,40 +25,70 @@ def node_text(node: Node) -> str:
     return f"{node.name} = {call}({arguments(node)}) {value}"
 
 
-def lines_of(
-    rows: Sequence[Row], width: int, before: GraphAt, after: GraphAt, *, everything: bool
-) -> list[Line]:
-    """Rows as lines.
+class Sides:
+    """Aligned nodes as lines, each drawn when it is seen.
 
     Args:
+        head: lines above them.
         rows: aligned nodes.
         width: cells of a line.
         before: the graph of the left side.
         after: the graph of the right side.
         everything: show unchanged nodes too, however far from a change.
     """
-    half = (width - 3) // 2
+
+    def __init__(
+        self,
+        head: Sequence[Line],
+        rows: Sequence[Row],
+        width: int,
+        before: GraphAt,
+        after: GraphAt,
+        *,
+        everything: bool,
+    ) -> None:
+        self.head, self.rows, self.half = head, rows, (width - 3) // 2
+        self.before, self.after = before, after
+        self.places = list(_places(rows, everything=everything))
+
+    def __len__(self) -> int:
+        return len(self.head) + len(self.places)
+
+    def heading(self) -> Text | None:
+        """None."""
+        return None
+
+    def line(self, index: int) -> Line:
+        """A node, a field of it that changed, or how many are left out."""
+        if index < len(self.head):
+            return self.head[index]
+        number, field = self.places[index - len(self.head)]
+        if field is None:
+            return Line(Text(f"  … {number} unchanged", "faint"), stop=False)
+        row = self.rows[number]
+        node = row.after or row.before
+        place = NodeAt(node.name, self.after if row.after else self.before) if node is not None else None
+        return Line(_field(row, field, self.half) if field else _nodes(row, self.half), place, row)
+
+
+def _places(rows: Sequence[Row], *, everything: bool) -> Iterator[tuple[int, str | None]]:
+    """The number of a row with the field that a line is about, none of a node; or how many are left out."""
     near = {j for i, row in enumerate(rows) if not row.same for j in range(i - CONTEXT, i + CONTEXT + 1)}
-    lines: list[Line] = []
     hidden = 0
     for i, row in enumerate(rows):
         if not everything and i not in near:
             hidden += 1
             continue
         if hidden:
-            lines.append(_hidden(hidden))
+            yield hidden, None
             hidden = 0
-        node = row.after or row.before
-        place = NodeAt(node.name, after if row.after else before) if node is not None else None
-        lines += [Line(text, place, row) for text in _row(row, half)]
-    return [*lines, _hidden(hidden)] if hidden else lines
+        yield i, ""
+        yield from ((i, field) for field in row.changed)
+    if hidden:
+        yield hidden, None
 
 
-def _hidden(count: int) -> Line:
-    return Line(Text(f"  … {count} unchanged", "faint"), stop=False)
-
-
-def _row(row: Row, half: int) -> Iterator[Text]:
+def _nodes(row: Row, half: int) -> Text:
     sign, style = (
         ("−", "gone") if row.after is None else ("+", "added") if row.before is None else ("~", "changed")
     )
@@ -66,18 +96,18 @@ def _row(row: Row, half: int) -> Iterator[Text]:
         sign, style = " ", "faint"
     left = "" if row.before is None else node_text(row.before)
     right = "" if row.after is None else node_text(row.after)
-    yield Text.assemble(
+    return Text.assemble(
         (f"{sign if row.before else ' '} {_fit(left, half - 2)}", style),
         (" │ ", "faint"),
         (f"{sign if row.after else ' '} {_fit(right, half - 2)}", style),
     )
-    if row.before is not None and row.after is not None:
-        for name in row.changed:
-            yield Text.assemble(
-                (_fit(f"    {name}: {field_text(row.before, name)}", half), "gone"),
-                (" │ ", "faint"),
-                (_fit(f"    {name}: {field_text(row.after, name)}", half), "added"),
-            )
+
+
+def _field(row: Row, name: str, half: int) -> Text:
+    left, right = (
+        "" if node is None else f"    {name}: {field_text(node, name)}" for node in (row.before, row.after)
+    )
+    return Text.assemble((_fit(left, half), "gone"), (" │ ", "faint"), (_fit(right, half), "added"))
 
 
 def _fit(text: str, width: int) -> str:

@@ -146,17 +146,15 @@ class Passes(Page):
                     )
                 ]
             )
-        lines = [*self._about(event, width)]
-        if self.rows:
-            where = (event.stage, event.method, event.partition)
-            lines += pass_diff.lines_of(
-                self.rows,
-                width,
-                GraphAt(*where, digest=event.before),
-                GraphAt(*where, digest=event.after),
-                everything=self.everything,
-            )
-        return Lines(lines)
+        where = (event.stage, event.method, event.partition)
+        return pass_diff.Sides(
+            self._about(event, width),
+            self.rows,
+            width,
+            GraphAt(*where, digest=event.before),
+            GraphAt(*where, digest=event.after),
+            everything=self.everything,
+        )
 
     def _about(self, event: PassEvent, width: int) -> Sequence[Line]:
         counts = [

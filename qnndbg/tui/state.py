@@ -54,6 +54,8 @@ class Session:
         self.saturation: dict[LayerAt, float | None] = {}
         """Share of the HTP's values at an end of their range; filled in behind the table's back."""
 
+        self.report: Path | None = None
+        """The HTML report, once it was written."""
         self.touched = 0.0
         """When a key was pressed last."""
         self.node_counts: dict[str, int] = {}
@@ -156,9 +158,9 @@ class Session:
         """A graph to walk in."""
         if at.stage == "qnn":
             graph = self.qnn(at.method, at.partition)
-            return walk_of_qnn(graph) if graph is not None else Walk({}, {})
+            return walk_of_qnn(graph) if graph is not None else Walk()
         at = self.located(at)
-        return walk_of_graph(self.graph(at.digest)) if at.digest else Walk({}, {})
+        return walk_of_graph(self.graph(at.digest)) if at.digest else Walk()
 
     @property
     def main_method(self) -> str:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from functools import cached_property, partial
 
 from qnndbg.model.graph import Arg, Atom, Graph, Node, QuantParams, Ref, Seq, Slice, TensorSpec
-from qnndbg.model.recording import QnnGraph
+from qnndbg.model.recording import QnnGraph, QnnOp, QnnTensor
 from qnndbg.report import units
 
 
@@ -32,42 +33,88 @@ class Stop:
     ancestors: tuple[str, ...] = ()
 
 
-class Walk(NamedTuple):
-    """A graph in order of execution."""
+class Stops(Mapping[str, Stop]):
+    """The values of a graph by name, each made when it is first looked at: a graph may have thousands.
 
-    stops: dict[str, Stop]
-    users: dict[str, tuple[str, ...]]
-    """Who reads a value."""
+    Args:
+        makers: what makes each, in order of execution.
+    """
+
+    def __init__(self, makers: dict[str, Callable[[], Stop]]) -> None:
+        self._makers = makers
+        self._made: dict[str, Stop] = {}
+
+    def __getitem__(self, name: str) -> Stop:
+        if name not in self._made:
+            self._made[name] = self._makers[name]()
+        return self._made[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._makers
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._makers)
+
+    def __len__(self) -> int:
+        return len(self._makers)
 
 
-def _walk(stops: dict[str, Stop]) -> Walk:
-    users: dict[str, list[str]] = {name: [] for name in stops}
-    for stop in stops.values():
-        for name in dict.fromkeys(stop.inputs):
-            if name in users:
-                users[name].append(stop.name)
-    return Walk(stops, {name: tuple(readers) for name, readers in users.items()})
+class Walk:
+    """A graph in order of execution.
+
+    Args:
+        makers: what makes each value.
+        edges: the name of each value with those that it reads.
+    """
+
+    def __init__(
+        self,
+        makers: dict[str, Callable[[], Stop]] | None = None,
+        edges: Callable[[], Iterable[tuple[str, Iterable[str]]]] = tuple,
+    ) -> None:
+        self.stops = Stops(makers or {})
+        self._edges = edges
+
+    @cached_property
+    def users(self) -> dict[str, tuple[str, ...]]:
+        """Who reads a value."""
+        users: dict[str, list[str]] = {name: [] for name in self.stops}
+        for reader, names in self._edges():
+            for name in dict.fromkeys(names):
+                if name in users:
+                    users[name].append(reader)
+        return {name: tuple(readers) for name, readers in users.items()}
 
 
 def walk_of_graph(graph: Graph) -> Walk:
     """A snapshot."""
-    stops = {node.name: stop_of(node) for node in graph.nodes}
-    for number, output in enumerate(graph.outputs):
-        name = f"output {number}"
-        stops[name] = Stop(name, output.role, "output", output.target, tuple(refs(output.value)), "")
-    return _walk(stops)
+    makers: dict[str, Callable[[], Stop]] = {node.name: partial(stop_of, node) for node in graph.nodes}
+    outputs = {f"output {number}": output for number, output in enumerate(graph.outputs)}
+    for name, output in outputs.items():
+        read = tuple(refs(output.value))
+        makers[name] = partial(Stop, name, output.role, "output", output.target, read, "")
+
+    def edges() -> Iterator[tuple[str, Iterable[str]]]:
+        yield from ((node.name, _inputs(node)) for node in graph.nodes)
+        yield from ((name, refs(output.value)) for name, output in outputs.items())
+
+    return Walk(makers, edges)
+
+
+def _inputs(node: Node) -> tuple[str, ...]:
+    """The nodes that a node reads."""
+    return tuple(dict.fromkeys(name for arg in (*node.args, *node.kwargs.values()) for name in refs(arg)))
 
 
 def stop_of(node: Node) -> Stop:
     """One node of a snapshot."""
     kind = "op" if node.op.startswith("call") else "weight" if node.constant else "input"
-    inputs = tuple(dict.fromkeys(name for arg in (*node.args, *node.kwargs.values()) for name in refs(arg)))
     return Stop(
         name=node.name,
         op=node.target if kind == "op" else node.role or node.op,
         kind=kind,
         value=", ".join(spec_text(spec) for spec in node.outputs if spec is not None),
-        inputs=inputs,
+        inputs=_inputs(node),
         arguments=arguments(node) if kind == "op" else "",
         encoding=node.encoding,
         module=node.origin.module_path,
@@ -81,24 +128,28 @@ def stop_of(node: Node) -> Stop:
 def walk_of_qnn(graph: QnnGraph) -> Walk:
     """A QNN graph; what is walked are its tensors, each with the op that makes it."""
     makers = {name: op for op in graph.ops for name in op.outputs}
-    kinds = {"input": "input", "static": "weight", "output": "op"}
     given = [t.name for t in graph.tensors if t.name not in makers]
     tensors = {t.name: t for t in graph.tensors}
-    stops = {}
-    for name in (*given, *(n for op in graph.ops for n in op.outputs)):
-        tensor, maker = tensors[name], makers.get(name)
-        params = "" if maker is None else ", ".join(f"{k}={v}" for k, v in sorted(maker.params.items()))
-        stops[name] = Stop(
-            name=name,
-            op=maker.type if maker is not None else tensor.kind,
-            kind="op" if maker is not None else kinds.get(tensor.kind, "input"),
-            value=f"{units.dtype(tensor.dtype)} {shape_text(tensor.shape)}",
-            inputs=() if maker is None else maker.inputs,
-            arguments=params,
-            encoding=tensor.encoding,
-            tensors=(tensor.node,) if tensor.node else (),
-        )
-    return _walk(stops)
+    names = (*given, *(n for op in graph.ops for n in op.outputs))
+    return Walk(
+        {name: partial(_stop_of_tensor, tensors[name], makers.get(name)) for name in names},
+        lambda: ((name, op.inputs) for op in graph.ops for name in op.outputs),
+    )
+
+
+def _stop_of_tensor(tensor: QnnTensor, maker: QnnOp | None) -> Stop:
+    kinds = {"input": "input", "static": "weight", "output": "op"}
+    params = "" if maker is None else ", ".join(f"{k}={v}" for k, v in sorted(maker.params.items()))
+    return Stop(
+        name=tensor.name,
+        op=maker.type if maker is not None else tensor.kind,
+        kind="op" if maker is not None else kinds.get(tensor.kind, "input"),
+        value=f"{units.dtype(tensor.dtype)} {shape_text(tensor.shape)}",
+        inputs=() if maker is None else maker.inputs,
+        arguments=params,
+        encoding=tensor.encoding,
+        tensors=(tensor.node,) if tensor.node else (),
+    )
 
 
 def refs(arg: Arg) -> list[str]:

@@ -37,6 +37,13 @@
     if (layers?.has(button.dataset.find)) button.addEventListener("click", () => layers.show(button.dataset.find));
     else button.replaceWith(make("b", button.textContent));
   });
+  // A link with #layer-N leads to a layer, by its position in the order of execution.
+  const follow = () => {
+    const found = /^#layer-(\d+)$/.exec(location.hash);
+    if (found && layers?.holds(Number(found[1]))) layers.open([Number(found[1])]);
+  };
+  addEventListener("hashchange", follow);
+  follow();
 
   // The table of layers: only one page of rows is in the document, however many layers there are.
   function layerTable(data) {
@@ -250,6 +257,7 @@
     const named = (tensor) => rows.filter((row) => read(row, "tensor") === tensor).map((row) => row.position);
     return {
       has: (tensor) => named(tensor).length > 0,
+      holds: (position) => position < rows.length,
       show: (tensor) => find(tensor, named(tensor)),
       // One layer by its name; several, as of a module, by the path that they share.
       open: (positions) => {

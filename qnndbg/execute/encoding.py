@@ -35,7 +35,7 @@ def step_of(encoding: QuantParams, shape: Sequence[int]) -> torch.Tensor:
     if encoding.scheme == "per_block":
         return _blocks(encoding, shape)[0]
     scale = _channels(encoding)[0]
-    return scale if encoding.scheme == "per_tensor" else _along(scale, encoding.axis or 0, len(shape))
+    return scale if encoding.scheme == "per_tensor" else _along(scale, encoding.axis or 0, shape)
 
 
 def _fake_quantise(value: torch.Tensor, encoding: QuantParams) -> torch.Tensor:
@@ -62,7 +62,7 @@ def dequantise(value: torch.Tensor, encoding: QuantParams) -> torch.Tensor:
     if encoding.scheme == "per_tensor":
         return (integers - encoding.zero_points[0]) * encoding.scales[0]
     if encoding.scheme == "per_channel":
-        scale, zero_point = (_along(t, encoding.axis or 0, integers.dim()) for t in _channels(encoding))
+        scale, zero_point = (_along(t, encoding.axis or 0, integers.shape) for t in _channels(encoding))
         return ((integers - zero_point) * scale).float()
     scale, zero_point = _blocks(encoding, value.shape)
     return (integers - zero_point) * scale
@@ -79,10 +79,10 @@ def _channels(encoding: QuantParams) -> tuple[torch.Tensor, torch.Tensor]:
     )
 
 
-def _along(values: torch.Tensor, axis: int, rank: int) -> torch.Tensor:
-    shape = [1] * rank
-    shape[axis] = -1
-    return values.reshape(shape)
+def _along(values: torch.Tensor, axis: int, shape: Sequence[int]) -> torch.Tensor:
+    if len(values) not in {1, shape[axis]}:
+        raise ValueError(f"an encoding of {len(values)} scales is not one of {shape[axis]} channels")
+    return values.reshape([-1 if i == axis % len(shape) else 1 for i in range(len(shape))])
 
 
 def _blocks(encoding: QuantParams, shape: Sequence[int]) -> tuple[torch.Tensor, torch.Tensor]:

@@ -32,7 +32,8 @@ EXACT_SUMS = {"convolution", "conv1d", "conv2d", "conv3d", "linear", "mm", "bmm"
 """Ops whose sums the HTP takes wide enough that they add no noise, in floats and of 8 bits (measured)."""
 SUM_UNIT = 256
 """Steps of input times weight in which the HTP adds up 16 bits: it takes them as two bytes, and drops the low
-half of what the lower byte makes (measured on weights of 2, 4 and 8 bits, by channel and by tensor)."""
+half of what the lower byte makes (measured on weights of 2, 4 and 8 bits, by channel and by tensor). Where
+either factor has 16 bits, this happens twice."""
 TRUNCATION = 1 / math.sqrt(3)
 """RMS in units of what is dropped: uniform between none and one."""
 MOVES = {
@@ -163,11 +164,11 @@ def _truncated(node: Node, operands: tuple[Operand, ...]) -> tuple[torch.Tensor,
     kind = kind_of(node)
     factors = operands[1:] + operands[:1] if kind == "addmm" else operands
     scales = [torch.tensor(one.encoding.scales).double() for one in factors[:2] if one.encoding is not None]
-    wide = max((one.bits for one in factors[:2]), default=0) > BYTE
+    wide = sum(one.bits > BYTE for one in factors[:2])
     if kind not in EXACT_SUMS or len(scales) < len(factors[:2]) or not wide:
         return torch.zeros(1), 0
     # Of the products, for the zero points, and of the bias if there is one.
-    return SUM_UNIT * scales[0] * scales[-1], len(factors)
+    return SUM_UNIT**wide * scales[0] * scales[-1], len(factors)
 
 
 def _peak(value: torch.Tensor) -> float:

@@ -27,7 +27,7 @@ def rounding_of(
 ) -> Rounding:
     """Describe the error between values and what an encoding made of them.
 
-    Infinities, such as those of a mask, are left out: no encoding holds them, so their error is not finite.
+    Infinities, such as those of a mask, are left out: no encoding holds them.
 
     Args:
         exact: before, any shape.

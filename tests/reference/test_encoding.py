@@ -181,3 +181,18 @@ def test_both_sides_of_a_comparison_read_channels_alike() -> None:
     encoding = int8(tuple(0.1 / (i + 1) for i in range(8)), tuple(range(8)), 1)
     ours = normalize.dequantise(integers, encoding)
     assert ours.tobytes() == dequantise(torch.from_numpy(integers), encoding).numpy().tobytes()
+
+
+def test_scales_must_be_as_many_as_channels() -> None:
+    three = QuantParams(
+        scheme="per_channel",
+        scales=(1.0, 2.0, 3.0),
+        zero_points=(0,) * 3,
+        qmin=-8,
+        qmax=7,
+        dtype="int8",
+        axis=1,
+    )
+    for shape in ((3, 6), (3, 2)):
+        with pytest.raises(ValueError, match=f"3 scales is not one of {shape[1]} channels"):
+            dequantise(torch.ones(shape, dtype=torch.int8), three)

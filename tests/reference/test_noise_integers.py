@@ -61,6 +61,23 @@ def test_floor_of_a_sum_of_16_bits_is_what_truncation_makes() -> None:
     assert np.abs(held - exact).max() < floor.peak
 
 
+def test_floor_of_a_sum_of_16_by_16_bits_too() -> None:
+    random = np.random.default_rng(1)
+    q, other = random.integers(0, 2**16, (200, 96)), random.integers(-(2**15), 2**15, (96, 50))
+    symmetric = QuantParams(scales=(1e-4,), zero_points=(0,), qmin=-(2**15), qmax=2**15 - 1, dtype="int16")
+    unit = IN.scales[0] * symmetric.scales[0]
+    exact = (q - IN.zero_points[0]) @ other * unit
+    (high, low), (above, below) = ((of >> 8, of & 255) for of in (q, other))
+    held = high @ above + ((high @ below + low @ above) >> 8) + ((low @ below) >> 16)
+    held -= (IN.zero_points[0] * other.sum(0)) >> 16
+    error = float(np.sqrt(np.mean((held * 65536 * unit - exact) ** 2)))
+    value = torch.from_numpy(exact)
+    parts = (Operand(INPUT, IN), Operand(INPUT, symmetric))
+    node = call("bmm", "aten.bmm.default")
+    floor = floor_of(node, value, value, encoding(1e-9, bits=16), half=False, operands=parts)
+    assert 0.5 < error / floor.rms < 1.1
+
+
 @pytest.mark.parametrize("kind", ["linear", "mm", "convolution"])
 def test_sum_of_8_bits_is_exact(kind: str) -> None:
     parts = (Operand(INPUT, encoding(0.01)), Operand(INPUT, WEIGHTS))

@@ -59,6 +59,7 @@ RULES = (
     Rule("QD205", "an encoding changes on the way", "Look at the pass that changed it."),
     Rule("QD206", "an input is not contiguous", "Hand it over contiguous: x.contiguous()."),
     Rule("QD207", "a value is requantised", "Let the ops share one observer, if the loss matters."),
+    Rule("QD208", "an encoding does not fit its tensor", "Quantise it per tensor, and report it."),
     Rule("QD301", "a constant has no value in the partition", "Run lift_constant_tensor_pass before."),
     Rule("QD302", "an op stays on the CPU", "Write it with ops that the backend has, or accept the border."),
     Rule(

@@ -16,7 +16,7 @@ NARROWED = {("int64", "int32")}
 
 
 def find(context: Context) -> Iterator[Finding]:
-    """Payloads, narrowing, I/O dtypes, encodings that change, layouts of inputs, and requantisation."""
+    """Payloads, narrowing, I/O dtypes, encodings that change or do not fit, layouts, and requantisation."""
     for payload in context.evidence.payloads:
         yield finding(
             "QD201",
@@ -100,6 +100,7 @@ def _of_partition(context: Context, graph: QnnGraph) -> Iterator[Finding]:
                 method=graph.method,
             )
     yield from _requantised(graph.method, nodes)
+    yield from _unfitting(graph.method, nodes)
 
 
 def _requantised(method: str, nodes: dict[str, Node]) -> Iterator[Finding]:
@@ -115,6 +116,23 @@ def _requantised(method: str, nodes: dict[str, Node]) -> Iterator[Finding]:
                     origin=node.origin,
                     method=method,
                 )
+
+
+def _unfitting(method: str, nodes: dict[str, Node]) -> Iterator[Finding]:
+    for node in nodes.values():
+        encoding, shape = node.encoding, node.constant.shape if node.constant is not None else ()
+        if encoding is None or encoding.scheme != "per_channel" or not shape:
+            continue
+        channels = shape[encoding.axis or 0]
+        if len(encoding.scales) != channels:
+            yield finding(
+                "QD208",
+                "error",
+                node.name,
+                f"the encoding of {node.name} has {len(encoding.scales)} scales for {channels} channels",
+                origin=node.origin,
+                method=method,
+            )
 
 
 def same_grid(one: QuantParams, other: QuantParams) -> bool:

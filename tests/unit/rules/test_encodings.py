@@ -77,6 +77,19 @@ def exported(encoding: QuantParams) -> Made:
     return Made(nodes=made.nodes, tensors=made.tensors, exported=(relu, quantise))
 
 
+def bias(*scales: float) -> Made:
+    """Of four channels."""
+    encoding = replace(SIGNED, scheme="per_channel", scales=scales, zero_points=(0,) * len(scales), axis=0)
+    held = Node(
+        name="bias",
+        op="get_attr",
+        target="bias",
+        constant=TensorRef("0" * 32, "int32", (4,)),
+        encoding=encoding,
+    )
+    return Made(nodes=(held,))
+
+
 PAYLOAD = Payload(
     method="forward",
     output=0,
@@ -154,6 +167,9 @@ CASES = [
         where="relu",
         fires=partition(HALF, requantize={"add": FINER}),
         misses=partition(HALF, requantize={"add": SIGNED}),
+    ),
+    Case(
+        rule="QD208", severity="error", where="bias", fires=bias(0.5, 0.25), misses=bias(1.0, 2.0, 3.0, 4.0)
     ),
 ]
 

@@ -1,6 +1,7 @@
 """What no op computes: inputs and constants, compared as the HTP holds them with what the graph has.
 
-They inherit nothing, so there is one error, the local one. What is held as it is was stored on neither side.
+They inherit nothing, so there is one error, the local one. What is held as it is was stored on neither side;
+what half floats only round is rounded here.
 Owns the reasons why such a tensor is not compared; refuses optional inputs that are left out.
 """
 
@@ -10,7 +11,7 @@ import math
 
 from qnndbg.analyze.causes import FLOOR_LIMIT
 from qnndbg.analyze.metrics import measure
-from qnndbg.analyze.normalize import same_rank, value_on_cpu, value_on_htp
+from qnndbg.analyze.normalize import half_of, same_rank, value_on_cpu, value_on_htp
 from qnndbg.model.graph import Node, TensorRef
 from qnndbg.model.recording import QnnTensor, Run, is_half
 from qnndbg.model.result import MAX_SQNR_DB, Counted, ErrorMetrics, Given, LayerResult
@@ -53,7 +54,7 @@ def reason_of(tensor: QnnTensor, node: Node | None, held: Run | None) -> str:
         return held.problems.get(tensor.name, "")
     if node is None or node.constant is None:
         return BUILT
-    return tensor.held.problem if tensor.held is not None else "its builder was not watched"
+    return tensor.held.problem if tensor.held is not None else "what QNN was given was not seen"
 
 
 def error_of(
@@ -65,16 +66,17 @@ def error_of(
         recording: the one that it is of.
         tensor: the QNN tensor.
         reference: as the graph has it.
-        held: as the HTP holds it; None if that is the same.
+        held: as the HTP holds it; None if that is the same, but for the rounding of half floats.
     """
     half = is_half(recording.manifest.precision)
     fp16 = half and tensor.dtype.startswith("FLOAT")
-    if reference is None or held is None:
+    if reference is None or (held is None and not half):
         return _none(math.prod(tensor.shape), fp16=fp16)
     value = value_on_cpu(recording.tensor(reference), reference.dtype, half=half)
     if value is None:
         return None
-    target = same_rank(value, value_on_htp(recording.tensor(held), None, half=half))
+    target = half_of(value) if held is None else value_on_htp(recording.tensor(held), None, half=half)
+    target = same_rank(value, target)
     return measure(value, target, fp16=fp16) if target.shape == value.shape else None
 
 

@@ -254,8 +254,8 @@ class Run(Struct, frozen=True, kw_only=True, omit_defaults=True):
     partitions' last graphs, every QNN tensor. ``local``: the same, each op on the HTP's own inputs.
     ``htp-tapped`` and ``htp``: the emulator, with and without the dump of intermediates. ``htp-given``: the
     latter with the inputs in the memory layout that they were given in, where that is not contiguous.
-    ``held``: no run, but the inputs and constants of the partitions as the HTP holds them, those that it does
-    not hold as the graph has them; floats are what half floats leave of them.
+    ``held``: no run, but the inputs and constants of the partitions as the HTP holds them, those of which it
+    does not hold what the graph has, be it rounded to half floats.
     """
 
     runner: RunnerName

@@ -6,14 +6,18 @@ of its tensor. Owns that; what half floats make of either is :mod:`qnndbg.execut
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 import torch
 from msgspec.structs import replace
 
+from qnndbg.analyze.causes import FLOOR_LIMIT
 from qnndbg.execute.encoding import dequantise, fake_quantise
+from qnndbg.execute.local import Local
+from qnndbg.execute.noise import rms
 from qnndbg.execute.program import Place
+from qnndbg.model.attribution import over_floor
 from qnndbg.model.graph import Graph, Node, QuantParams, TensorRef
 from qnndbg.model.recording import Held, QnnGraph, QnnTensor
 
@@ -90,3 +94,35 @@ def input_in(tensor: QnnTensor, value: torch.Tensor) -> torch.Tensor:
         return fake_quantise(value, tensor.encoding).to(value.dtype)
     dtype = INTEGERS.get(tensor.dtype)
     return value if dtype is None or value.is_floating_point() else value.to(dtype).to(value.dtype)
+
+
+def held_otherwise(
+    qnn: Mapping[int, QnnGraph], partitions: Mapping[int, Graph], local: Local, constants: Constants
+) -> tuple[dict[tuple[int, str], torch.Tensor], dict[str, str]]:
+    """What the HTP holds of inputs and constants, by partition and QNN tensor; why some cannot be told.
+
+    What half floats only round is left out, since the graph's own number tells it. Notes in ``local`` what
+    came in where an input is narrowed.
+    """
+    found: dict[tuple[int, str], torch.Tensor] = {}
+    problems = {}
+    for number, graph in qnn.items():
+        inputs = {node.name for node in partitions[number].nodes if node.role == "input"}
+        for tensor in graph.tensors:
+            place = Place(number, tensor.node, tensor.output)
+            given = tensor.kind == "input" and tensor.node in inputs
+            if given and place not in local.inputs:
+                problems[tensor.name] = "the CPU could not evaluate it"
+            elif given and place not in local.held:
+                left = input_in(tensor, local.inputs[place])
+                if not torch.equal(left, local.inputs[place]):
+                    local.values[place], found[number, tensor.name] = local.inputs[place], left
+            elif place in local.held and (place in constants.held or not _only_rounded(local, place)):
+                found[number, tensor.name] = local.held[place]
+    return found, problems
+
+
+def _only_rounded(local: Local, place: Place) -> bool:
+    error, floor = local.held[place].double() - local.values[place].double(), local.floors[place]
+    peak = float(error.abs().max()) if error.numel() else 0.0
+    return over_floor(rms(error), peak, floor.rms, floor.peak) <= FLOOR_LIMIT

@@ -22,7 +22,7 @@ from qnndbg.execute.reference import Meaning, taken
 from qnndbg.model.graph import Graph, QuantParams, Ref, TensorRef
 from qnndbg.model.recording import QnnTensor, Run, RunnerName, Value, is_half
 from qnndbg.pipeline.attribute import attribute_backend, attribute_quantisation
-from qnndbg.pipeline.held import Constants, input_in
+from qnndbg.pipeline.held import Constants, held_otherwise
 from qnndbg.pipeline.layer_ladder import LayerClimb
 from qnndbg.pipeline.pass_search import search_passes
 from qnndbg.pipeline.stored import tensor_from
@@ -119,7 +119,7 @@ class _References:
             taps = self._taps(mended, constants)
             local = evaluate_locally(program, taps)
         self.climb.rung("htp-tapped", taps.values)
-        self._held(local)
+        self._held(local, constants)
         self._write("local", local.results, self._named_local(local), local.problems)
         names = {place: tensor.name for place, tensor in self._tensors().items()}
         for found in attribute_backend(
@@ -127,23 +127,13 @@ class _References:
         ):
             self.writer.attribution(found)
 
-    def _held(self, local: Local) -> None:
-        """Write what the HTP holds of inputs and constants, where it is not what the graph has."""
-        values, problems = [], {}
-        for number, graph in self.qnn.items():
-            roles = {node.name: node.role for node in self.partitions[number].nodes}
-            for tensor in graph.tensors:
-                place = Place(number, tensor.node, tensor.output)
-                if tensor.kind == "input" and roles.get(tensor.node) == "input" and place not in local.inputs:
-                    problems[tensor.name] = "the CPU could not evaluate it"
-                value, held = local.inputs.get(place), local.held.get(place)
-                if value is not None and held is None:
-                    held = input_in(tensor, value)
-                    if torch.equal(held, value):
-                        continue
-                    local.values[place] = value
-                if held is not None and tensor.kind in {"input", "static"}:
-                    values.append(Value(name=tensor.name, partition=number, tensor=self._store(held)))
+    def _held(self, local: Local, constants: Constants) -> None:
+        """Write what the HTP holds of inputs and constants, where it is not what the graph has, rounded."""
+        found, problems = held_otherwise(self.qnn, self.partitions, local, constants)
+        values = [
+            Value(name=name, partition=partition, tensor=self._store(value))
+            for (partition, name), value in found.items()
+        ]
         self._write("held", (), values, problems)
 
     def _tensors(self) -> dict[Place, QnnTensor]:

@@ -109,7 +109,8 @@ class Layer(Page):
         node = next((n for n in self._graph_nodes() if self.key.tensor in n.tensors), None)
         if node is None or node.axis_order is None or len(node.axis_order) != rank:
             return None
-        stored = self.session.sides(self.key)["reference"].shape if self.session.sides(self.key) else ()
+        sides = self.session.sides(self.key)
+        stored = sides["reference"].shape if "reference" in sides else ()
         logical = node.outputs[0].shape if node.outputs and node.outputs[0] is not None else ()
         return 1 if stored == logical else node.axis_order.index(1) if 1 in node.axis_order else None
 

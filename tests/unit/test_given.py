@@ -35,7 +35,7 @@ class Made:
     def compared(
         self,
         *,
-        held: dict[str, tuple[np.ndarray, np.ndarray]] | None = None,
+        held: dict[str, tuple[np.ndarray, np.ndarray | None]] | None = None,
         floor: float = 0.1,
         problems: dict[str, str] | None = None,
         role: str = "input",
@@ -44,7 +44,8 @@ class Made:
         """Compare it.
 
         Args:
-            held: QNN tensor to what the graph has and what the HTP holds, where that differs.
+            held: QNN tensor to what the graph has and what the HTP holds, where that differs by more than
+                rounding.
             floor: of these.
             problems: of the run that holds them.
             role: of the input.
@@ -72,7 +73,11 @@ class Made:
             replace(value, name=name, tensor=writer.tensor(graphs), floor=floor)
             for name, (graphs, _) in held.items()
         ]
-        values = [replace(value, name=name, tensor=writer.tensor(htps)) for name, (_, htps) in held.items()]
+        values = [
+            replace(value, name=name, tensor=writer.tensor(htps))
+            for name, (_, htps) in held.items()
+            if htps is not None
+        ]
         writer.run(Run(runner="reference", values=(value,)))
         writer.run(Run(runner="local", values=(value, *known)))
         writer.run(Run(runner="htp-tapped", values=(value,)))
@@ -137,7 +142,7 @@ def test_a_state_has_no_start_value_to_compare(made: Made) -> None:
     ("tensor", "reason"),
     [
         ({"held": Held(problem="its encoding X is not known")}, "its encoding X is not known"),
-        ({"held": None}, "its builder was not watched"),
+        ({"held": None}, "what QNN was given was not seen"),
         ({"node": ""}, "constant that a builder makes; the graph has none for it"),
     ],
 )
@@ -163,6 +168,16 @@ def test_where_nobody_looked_nothing_is_counted(made: Made) -> None:
         "graph input: both sides are given it",
         "weight: held, not computed",
     }
+
+
+def test_what_half_floats_only_round_is_not_stored(made: Made) -> None:
+    value = np.array([0.1, -3.3, 70.7], np.float32)
+    layer = of(made.compared(held={"w@0": (value, None)}), "w@0")
+    rounded = value.astype(np.float16).astype(np.float64)
+    assert layer.local is not None
+    assert layer.local.max_abs == np.abs(rounded - value).max()
+    assert layer.local.max_ulp is not None
+    assert layer.local.max_ulp <= 0.5
 
 
 def test_the_steps_of_half_floats_are_given_in_half_precision_only(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from qnndbg.analyze.normalize import dequantise, same_rank, saturate, step_of
+from qnndbg.analyze.normalize import dequantise, half_of, same_rank, saturate, step_of
 from qnndbg.model.graph import QuantParams
 
 
@@ -112,3 +112,15 @@ def test_only_dimensions_of_one_may_differ(
     found = same_rank(np.zeros(reference), values)
     assert found.shape == shape
     np.testing.assert_array_equal(found.reshape(-1), values.reshape(-1))
+
+
+def test_half_floats_are_those_of_ieee_up_to_their_last_exponent() -> None:
+    values = np.random.default_rng(0).normal(size=2000) * 10.0 ** np.random.default_rng(1).uniform(
+        -9, 4, 2000
+    )
+    assert np.array_equal(half_of(values), values.astype(np.float16).astype(np.float64))
+
+
+def test_half_floats_of_the_htp_go_on_where_those_of_ieee_are_infinite() -> None:
+    values = np.array([65536.0, -70_001.0, 131_008.0, 200_000.0, -np.inf])
+    assert half_of(values).tolist() == [65536.0, -70016.0, 131_008.0, 131_008.0, -131_008.0]

@@ -195,7 +195,7 @@ def quantised(module: Any, inputs: Any, precision: str) -> Any:
 
 
 def table(case: str, costs: dict[str, list[Cost]]) -> list[str]:
-    """The medians, and their ratios to the plain lowering's; the least time is what noise moves least."""
+    """The medians, and their ratios to those of the plain lowering; noise moves the least time least."""
     name, precision = CASES[case]
     base = median(costs["plain"])
     quickest = {mode: min(cost.seconds for cost in found) for mode, found in costs.items()}

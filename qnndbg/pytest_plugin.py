@@ -103,7 +103,7 @@ class Check:
         from qnndbg.analyze.baseline.reduce import baseline_of
         from qnndbg.errors import UsageError
         from qnndbg.gate.triage import compared, triage
-        from qnndbg.recording.baseline import BASELINE_SUFFIX, write_baseline
+        from qnndbg.recording.baseline import BASELINE_SUFFIX, outdated, write_baseline
         from qnndbg.recording.store import open_recording
 
         place = self.config.rootpath / self.config.getini("qnndbg_snapshots") / f"{name}{BASELINE_SUFFIX}"
@@ -113,7 +113,8 @@ class Check:
             raise UsageError(
                 f"there is no baseline {shown}", f"make one of what there is now: pytest {UPDATE}"
             )
-        found = triage(recording, open_recording(place), self._policy()) if place.exists() else None
+        before = place.exists() and not (update and outdated(place))
+        found = triage(recording, open_recording(place), self._policy()) if before else None
         if update:
             compared(recording)
             write_baseline(place, baseline_of(recording))

@@ -141,7 +141,7 @@ class Parting(Struct, frozen=True, kw_only=True):
 
 
 class RungDiff(Struct, frozen=True, kw_only=True):
-    """One rung of the ladder: the error of one output against eager, on both sides."""
+    """One rung of the ladder: the error of one output against eager, of the worst sample of each side."""
 
     name: str
     method: str

@@ -47,12 +47,12 @@ def test_unchanged_lowering(steps: Path) -> None:
     done = call(steps, "net.qnndbg")
     assert done.returncode == 0, done.stderr
     assert {path.name for path in (steps / "out").iterdir()} == {
-        *("triage.txt", "triage.json", "errors.txt"),
+        *("triage.txt", "triage.json", "triage.md", "triage.html", "triage.xml", "errors.txt"),
         *("report.html", "report.md", "report.sarif"),
     }
-    assert (
-        (steps / "summary.md").read_text().startswith("## qnndbg: net.qnndbg\n```\n✓ passed: 2 unchanged\n")
-    )
+    summary = (steps / "summary.md").read_text()
+    assert summary.startswith("## qnndbg: net.qnndbg\n### ✓ qnndbg check: net.py:make · fp16 · SM8650\n")
+    assert "> **passed**: 2 unchanged\n" in summary
 
 
 def test_regressed_lowering(steps: Path) -> None:
@@ -60,6 +60,7 @@ def test_regressed_lowering(steps: Path) -> None:
     assert done.returncode == 1
     summary = (steps / "summary.md").read_text()
     assert "blamed on Fold (transform)" in summary
+    assert "| regressed | output | `output 0` |" in summary
     assert summary.endswith("</details>\n")
     assert '"passed": false' in (steps / "out/triage.json").read_text()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 
@@ -88,6 +89,18 @@ def test_update_then_pass_then_regress_then_accept(runs: Runs) -> None:
     )
     assert "pytest_plugin.py" not in result.stdout.str()
     runs("--qnndbg-update").assert_outcomes(passed=1)
+    runs().assert_outcomes(passed=1)
+
+
+def test_baseline_of_an_older_schema_is_renewed(runs: Runs) -> None:
+    runs.pytester.makepyfile(ONE)
+    runs("--qnndbg-update").assert_outcomes(passed=1)
+    front = runs.pytester.path / "snapshots/test_net.baseline/baseline.json"
+    page = json.loads(front.read_text(encoding="utf-8"))
+    front.write_text(json.dumps(page | {"schema": page["schema"] - 1}), encoding="utf-8")
+    runs().assert_outcomes(failed=1)
+    runs("--qnndbg-update").assert_outcomes(passed=1)
+    assert json.loads(front.read_text(encoding="utf-8")) == page
     runs().assert_outcomes(passed=1)
 
 

@@ -8,6 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from qnndbg.analyze.diff.layers import trend
+from qnndbg.analyze.diff.outputs import rung_diffs
 from qnndbg.analyze.diff.recordings import diff_recordings
 from qnndbg.model.diff import Diff, Trend
 from qnndbg.model.graph import Graph
@@ -149,3 +150,17 @@ def test_trend(a: ErrorMetrics | None, b: ErrorMetrics | None, expected: Trend) 
     mirrored = {"worse": "better", "better": "worse"}
     assert trend(a, b) == expected
     assert trend(b, a) == mirrored.get(expected, expected)
+
+
+def test_of_several_samples_a_rung_has_the_worst() -> None:
+    def side(*decibels: float) -> Comparison:
+        return compared_by(
+            ladder=tuple(
+                Rung(name="htp", output=0, sample=number, against_eager=error(db), against_previous=None)
+                for number, db in enumerate(decibels)
+            )
+        )
+
+    (rung,) = rung_diffs(side(40.0, 30.0, MAX_SQNR_DB), side(20.0, 30.0, 35.0))
+    assert (rung.a, rung.b) == (error(30.0), error(20.0))
+    assert rung_diffs(side(40.0, 30.0), side(40.0, 30.0)) == ()

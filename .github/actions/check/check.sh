@@ -24,8 +24,10 @@ status=0
 COLUMNS=100 qnndbg check "$WHAT" "${options[@]}" "${recorded[@]}" >"$OUT/triage.txt" 2>"$OUT/errors.txt" || status=$?
 cat "$OUT/triage.txt"
 cat "$OUT/errors.txt" >&2
-if [ "$status" -le 1 ]; then # judged: once more as data, which runs nothing
-    qnndbg check "$recording" "${options[@]}" --format json >"$OUT/triage.json" || [ $? -eq 1 ]
+if [ "$status" -le 1 ]; then # judged: once more for other readers, which runs nothing
+    for format in json md html junit; do
+        qnndbg check "$recording" "${options[@]}" --format "$format" --report "$OUT/triage.${format/junit/xml}" 2>/dev/null || [ $? -eq 1 ]
+    done
 fi
 if [ -d "$recording" ]; then # whatever came of it; a failed lowering has a report, too
     for format in html md sarif; do
@@ -35,9 +37,13 @@ fi
 
 {
     echo "## qnndbg: $WHAT${PRECISION:+ at $PRECISION}"
-    echo '```'
-    cat "$OUT/triage.txt" "$OUT/errors.txt"
-    echo '```'
+    if [ "$status" -le 1 ]; then
+        cat "$OUT/triage.md"
+    else
+        echo '```'
+        cat "$OUT/triage.txt" "$OUT/errors.txt"
+        echo '```'
+    fi
     if [ -f "$OUT/report.md" ]; then
         echo '<details><summary>Report</summary>'
         echo

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from qnndbg.analyze.ladder import RUNGS
 from qnndbg.analyze.metrics import measure
 from qnndbg.analyze.normalize import numbers, same_rank
+from qnndbg.analyze.verdict import quality
 from qnndbg.model.diff import OutputDiff, RungDiff
 from qnndbg.model.graph import TensorRef
 from qnndbg.model.recording import Run
@@ -38,7 +39,13 @@ def paired_rungs(a: Comparison | None, b: Comparison | None) -> tuple[RungDiff, 
 
 
 def _errors(side: Comparison | None) -> dict[Key, ErrorMetrics | None]:
-    return {_key(rung): rung.against_eager for rung in side.ladder} if side else {}
+    """Of each rung the error of the sample that is worst there; None where none has one."""
+    found: dict[Key, ErrorMetrics | None] = {}
+    for rung in side.ladder if side else ():
+        known, error = found.get(_key(rung)), rung.against_eager
+        worse = error is not None and (known is None or quality(error) < quality(known))
+        found[_key(rung)] = error if worse else known
+    return found
 
 
 def _key(rung: Rung) -> Key:

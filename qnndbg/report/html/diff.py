@@ -90,7 +90,7 @@ def _tiles(diff: Diff, outputs: tuple[OutputPair, ...]) -> Markup:
     if worst is not None:
         a, b = units.decibels(worst.last.a), units.decibels(worst.last.b)
         value = f"{a} → {b}" if a != b else a
-        tiles.insert(0, (f"output {worst.output} at {worst.last.name}", value, "dB against eager"))
+        tiles.insert(0, (f"output {worst.output} at {worst.last.name} against eager", value, "dB"))
     shown = [
         el("div", el("dt", label), el("dd", value, " ", el("small", unit))) for label, value, unit in tiles
     ]

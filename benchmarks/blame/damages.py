@@ -100,7 +100,7 @@ def _encoding(calls: list[Node]) -> Damage:
     noted = tuple(
         n
         for n in calls
-        if "scale" in n.meta.get(QUANT_ATTRS, {})
+        if "scale" in (n.meta.get(QUANT_ATTRS) or {})
         and "quantize" not in str(n.target)
         and isinstance(n.meta[QUANT_ATTRS]["scale"], float)
     )

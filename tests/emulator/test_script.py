@@ -131,7 +131,7 @@ def test_eager_and_quantised_models_are_found_in_what_the_script_lowered(recordi
     cpu = ("quantized", "export", "edge", "transform", "reference")
     assert len({results[runner] for runner in cpu}) == 1  # by digest
     assert results["eager"] == results["annotation"] != results["quantized"]
-    assert len(results) == 10
+    assert len(results) == 11
 
 
 def test_script_that_lowers_nothing_leaves_no_recording(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -35,7 +36,7 @@ class Made:
     def compared(
         self,
         *,
-        held: dict[str, tuple[np.ndarray, np.ndarray | None]] | None = None,
+        held: Mapping[str, tuple[np.ndarray, np.ndarray | None]] | None = None,
         floor: float = 0.1,
         problems: dict[str, str] | None = None,
         role: str = "input",

@@ -115,9 +115,8 @@ def test_only_dimensions_of_one_may_differ(
 
 
 def test_half_floats_are_those_of_ieee_up_to_their_last_exponent() -> None:
-    values = np.random.default_rng(0).normal(size=2000) * 10.0 ** np.random.default_rng(1).uniform(
-        -9, 4, 2000
-    )
+    random = np.random.default_rng(0)
+    values = random.normal(size=2000) * 10.0 ** random.uniform(-9, 4, 2000)
     assert np.array_equal(half_of(values), values.astype(np.float16).astype(np.float64))
 
 

@@ -122,7 +122,8 @@ def _event(event: PassEvent, digests: _Digests, kept: dict[int, str]) -> PassEve
 
 
 def _qnn(graph: QnnGraph, kept: dict[str, str]) -> QnnGraph:
-    return trimmed(replace(graph, graph=kept[_qnn_place(graph)]), FLOAT32_DIGITS)
+    tensors = tuple(replace(tensor, held=None) for tensor in graph.tensors)
+    return trimmed(replace(graph, graph=kept[_qnn_place(graph)], tensors=tensors), FLOAT32_DIGITS)
 
 
 def _final(run: Run) -> bool:

@@ -322,8 +322,8 @@ def percent(share: float, digits: int = 0) -> str:
         return "∞%" if share > 0 else "−∞%"
     if abs(share) < HUGE_SHARE:
         return f"{signed(100 * share, digits)}%"
-    mantissa, _, exponent = f"{100 * share:.1e}".partition("e")
-    return f"{mantissa}e{int(exponent)}%".replace("-", "−")
+    mantissa, _, exponent = f"{share:.1e}".partition("e")
+    return f"{mantissa}e{int(exponent) + 2}%".replace("-", "−")
 
 
 def signed(value: float, digits: int = 1, *, plus: bool = False) -> str:

@@ -28,7 +28,7 @@ REMEDIES: dict[Cause, str] = {
     "stagnation": "Sum in parts, or take the mean of means, so that no sum outgrows what is added to it.",
     "state": "Write the state before it is read, with the first call.",
     "amplified": "Rewrite what comes after {op}, so that no small difference of large numbers decides.",
-    "rounding": "Use a finer format: roundings add up here, and no op is at fault.",
+    "rounding": "Use a finer format for {op}: it only rounds, and too coarsely for this output.",
     "flipped": "Keep {op} and what compares it in a finer format, or leave a margin around the threshold.",
     "clipped": "Try a min-max observer, since the default one clips; then calibrate with inputs like these.",
     "wide range": "Calibrate with inputs like these, so that the range fits the values.",
@@ -323,8 +323,8 @@ def percent(share: float, digits: int = 0) -> str:
         return "∞%" if share > 0 else "−∞%"
     if abs(share) < HUGE_SHARE:
         return f"{signed(100 * share, digits)}%"
-    mantissa, _, exponent = f"{100 * share:.1e}".partition("e")
-    return f"{mantissa}e{int(exponent)}%".replace("-", "−")
+    mantissa, _, exponent = f"{share:.1e}".partition("e")
+    return f"{mantissa}e{int(exponent) + 2}%".replace("-", "−")
 
 
 def signed(value: float, digits: int = 1, *, plus: bool = False) -> str:

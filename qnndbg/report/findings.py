@@ -42,7 +42,7 @@ def sources_table(sources: tuple[Source, ...], *, everything: bool) -> Renderabl
             where = ", ".join(part for part in (source.module, source.source) if part)
             table.add_row(
                 Text(units.effect(source.share), "bold"),
-                culprit_name(source),
+                Text(culprit_name(source)),
                 Text.assemble(source.detail, (f"  {where}" if where else "", "dim")),
             )
     return table

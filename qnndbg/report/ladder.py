@@ -35,8 +35,7 @@ def ladder_table(ladder: tuple[Rung, ...], width: int, *, everything: bool) -> T
     shown = sorted(outputs, key=lambda key: quality(outputs[key][-1].against_eager))
     if not everything:
         shown = shown[:SHOWN_OUTPUTS]
-    told = [change(*pair).plain for rungs in outputs.values() for pair in pairwise(rungs)]
-    wide = ALONE_WIDTH if any(text.endswith(ALONE) for text in told) else 0
+    wide = ALONE_WIDTH if legend(ladder) else 0
     bar_width = min(max(width - FIXED_WIDTH - wide, 10), WIDEST_BAR)
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_header=False)
     table.add_column(no_wrap=True)
@@ -52,6 +51,12 @@ def ladder_table(ladder: tuple[Rung, ...], width: int, *, everything: bool) -> T
             Text(f"{hidden} more", "dim"), "", Text("outputs that are closer to eager: --all", "dim")
         )
     return table
+
+
+def legend(ladder: tuple[Rung, ...]) -> str:
+    """What the word "alone" means, if a row has it."""
+    pairs = (pair for rungs in by_output(ladder).values() for pair in pairwise(rungs))
+    return "; alone: against the rung before" if any(ALONE in change(*pair).plain for pair in pairs) else ""
 
 
 def by_output(ladder: Iterable[Rung]) -> dict[tuple[str, int, int], list[Rung]]:

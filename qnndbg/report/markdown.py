@@ -16,6 +16,7 @@ from qnndbg.model.result import Comparison, Coverage, Finding, LayerResult, Rung
 from qnndbg.report import units
 from qnndbg.report.findings import SHOWN_SOURCES, source_groups
 from qnndbg.report.ladder import by_output, change, folded, output_title
+from qnndbg.report.ladder import legend as told_alone
 from qnndbg.report.layers import ORDERS, held_as_given, legend, lsb_or_ulp, ordered, told
 from qnndbg.report.standing import place, reached, standings
 
@@ -128,7 +129,7 @@ def _ladder(ladder: tuple[Rung, ...]) -> str:
         error = units.decibels(same[-1].against_eager) if before else ""
         rows.append((escaped(name), error, escaped(change(before, same[-1]).plain.strip())))
         before = same[-1]
-    return table(("rung", "SQNR dB", "change (alone: against the rung before)"), rows, "lrl")
+    return table(("rung", "SQNR dB", f"change{told_alone(ladder)}"), rows, "lrl")
 
 
 def _sources(sources: tuple[Source, ...]) -> str:

@@ -31,6 +31,7 @@ from qnndbg.model.result import Comparison, Coverage, LayerResult, Verdict
 from qnndbg.report import units
 from qnndbg.report.findings import findings_list, sources_table
 from qnndbg.report.ladder import ladder_table
+from qnndbg.report.ladder import legend as told_alone
 from qnndbg.report.layers import ORDERS, Order, layer_table, legend, lsb_or_ulp, ordered, told
 from qnndbg.report.standing import reached
 
@@ -67,7 +68,7 @@ def print_report(
         console.print(_verdict(answer.verdict))
     console.print(Text(f"\n  {manifest.target} · {manifest.precision} · {manifest.soc}", "bold"))
     if answer.ladder:
-        title = _title("Ladder", "SQNR of the outputs against eager, in dB; alone: against the rung before")
+        title = _title("Ladder", f"SQNR of the outputs against eager, in dB{told_alone(answer.ladder)}")
         table = ladder_table(answer.ladder, console.width - 2, everything=layers is None)
         console.print(title, Padding(table, (0, 0, 0, 2)), sep="\n")
     if any(layer.accumulated or layer.local for layer in answer.layers):

@@ -144,7 +144,7 @@ def saturation(session: Session, layer: LayerResult) -> str:
     if key not in session.saturation:
         return units.NONE if layer.reason or layer.encoding is None else "…"
     share = session.saturation[key]
-    return units.NONE if share is None else f"{100 * share:.1f}"
+    return units.NONE if share is None else units.signed(100 * share)
 
 
 def fitted(all_columns: tuple[Column, ...], widths: dict[str, int], room: int) -> list[tuple[Column, int]]:

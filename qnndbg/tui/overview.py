@@ -294,7 +294,8 @@ def _relative(value: float) -> str:
     if not value:
         return "= bit-equal"
     decibels = -20 * math.log10(value)
-    return f"≈ equal to {decibels:.1f} dB" if decibels >= SAME_NUMBERS_DB else f"{decibels:.1f} dB alone"
+    shown = units.signed(decibels)
+    return f"≈ equal to {shown} dB" if decibels >= SAME_NUMBERS_DB else f"{shown} dB alone"
 
 
 def _hanging(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -12,7 +13,9 @@ from msgspec.structs import replace
 from rich.console import Console
 
 from qnndbg.model.recording import Fallback, Method
+from qnndbg.model.result import Finding
 from qnndbg.report.as_json import json_report
+from qnndbg.report.markdown import markdown_report
 from qnndbg.report.text import print_report
 
 WIDTHS = [80, 120]
@@ -93,3 +96,63 @@ def test_json_has_the_promised_keys_for_every_layer(mixed: Any) -> None:
         assert {"tensor", "op", "module", "dtype", "accumulated", "local"} <= layer.keys()
         for error in (layer["accumulated"], layer["local"]):
             assert {"sqnr_db", "max_lsb", "max_abs"} <= error.keys()
+
+
+def test_one_note_is_one_note(mixed: Any) -> None:
+    note = Finding(rule="QD403", severity="note", where="passes", message="it is so")
+    for count, said in ((1, "1 note (QD403): --all"), (2, "2 notes (QD403 ×2): --all")):
+        comparison = replace(mixed.comparison, findings=(note,) * count)
+        assert said in printed((mixed.manifest, comparison, ()), 80)
+
+
+def test_a_share_beyond_all_measure_is_short(mixed: Any) -> None:
+    first, *_ = mixed.comparison.sources
+    for share, said in ((2e5, "2.0e7 %"), (-math.inf, "−∞ %")):
+        comparison = replace(mixed.comparison, sources=(replace(first, share=share),))
+        assert f"  {said}  gelu" in printed((mixed.manifest, comparison, ()), 80)
+
+
+def test_shares_that_were_estimated_say_what_they_add_up_to(mixed: Any) -> None:
+    first, *_ = mixed.comparison.sources
+    found = replace(first, explained=1.42)
+    for measured in (True, False):
+        comparison = replace(mixed.comparison, sources=(replace(found, measured=measured),))
+        said = "share of the error, estimated; all of them add up to 142%"
+        assert (said in printed((mixed.manifest, comparison, ()), 80)) == (not measured)
+
+
+def test_sources_of_one_name_go_by_what_tells_them_apart(mixed: Any) -> None:
+    first, *_ = mixed.comparison.sources
+    both = tuple(replace(first, called=f"mean [{name}]") for name in ("mean", "mean_1"))
+    text = printed((mixed.manifest, replace(mixed.comparison, sources=both), ()), 80)
+    assert "mean [mean] " in text
+    assert "mean [mean_1]" in text
+
+
+def test_a_note_of_several_lines_stays_in_its_row(mixed: Any) -> None:
+    *rungs, last = mixed.comparison.ladder
+    comparison = replace(mixed.comparison, ladder=(*rungs, replace(last, note="not\nthis")))
+    assert "= bit-equal  not this" in printed((mixed.manifest, comparison, ()), 120)
+
+
+@pytest.mark.parametrize(
+    ("step", "said"),
+    [
+        ("lower", "annotation → export ✗; not reached: edge, transform,"),
+        ("htp", "annotation → export → htp ✗"),
+    ],
+)
+def test_how_far_a_failed_lowering_came(step: str, said: str, failed: Any) -> None:
+    manifest = replace(failed.manifest, failure=replace(failed.manifest.failure, step=step))
+    assert said in printed((manifest, None, failed.passes), 80)
+    assert said.partition(";")[0] in markdown_report(manifest, None, failed.passes)
+    assert "Reached" not in printed((manifest, None, ()), 80)
+
+
+def test_what_the_htp_has_alone_is_told_where_the_quantiser_errs_too(mixed: Any, overflow: Any) -> None:
+    text = printed(mixed, 80)
+    assert "▼ −39.2 dB, 25.0 dB alone" in text
+    assert "alone: against the rung before" in text
+    assert "alone" not in printed(overflow, 80)
+    assert "25.0 dB alone" in markdown_report(*mixed)
+    assert "alone" not in markdown_report(*overflow)

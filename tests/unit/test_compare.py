@@ -354,6 +354,22 @@ def test_effect_is_that_on_the_output_which_the_backend_changes_most(maker: Make
     assert (layer.effect, layer.fused) == (0.25, True)
 
 
+@pytest.mark.parametrize(
+    ("half", "peak", "reads"), [(True, 7e4, True), (True, 6e4, False), (False, 7e4, False)]
+)
+def test_a_layer_that_reads_what_overflows_half_floats_is_known(
+    maker: Maker, half: bool, peak: float, reads: bool
+) -> None:
+    maker.writer.attribution(attribution(0, 0.1, 0.9, half=half, peak=peak))
+    behind = node("div", "aten.div.Tensor", args=(Ref("relu"), 2.0))
+    tensors = [
+        Tensor(name=f"{made.name}@0", made_by=made, htp=RAW, reference=EXACT)
+        for made in (node("relu"), behind)
+    ]
+    maker.partition(0, tensors)
+    assert [layer.overflowed for layer in maker.compared().layers] == [False, reads]
+
+
 def test_sources_are_of_each_output(maker: Maker) -> None:
     maker.partition(0, [Tensor(name="relu@0", made_by=node("relu"), htp=RAW, reference=EXACT)])
     for found in (attribution(0, 0.1, 0.9), attribution(1, 0.5, 0.25)):

@@ -316,3 +316,37 @@ def test_an_error_where_rounding_explains_none_is_infinite() -> None:
     equal = layer("cat", local=error(EXACT), accumulated=error(EXACT), floor=0.0)
     assert (moved.excess, lost.excess, equal.excess) == (math.inf, math.inf, 0.0)
     assert sources((equal, moved, lost)) == (moved, lost)
+
+
+def test_a_layer_that_reads_an_overflow_inherits_its_error() -> None:
+    made = layer("div", local=error(3.0, rms=9.0), accumulated=error(3.0, rms=9.0), floor=0.1)
+    reads = replace(made, overflowed=True)
+    assert (sources((made,)), victims((made,))) == ((made,), ())
+    assert (sources((reads,)), victims((reads,))) == ((), (reads,))
+
+
+def test_a_clean_verdict_says_why_layers_that_err_do_not_matter() -> None:
+    erring = layer("gelu", local=error(40.0, rms=5.0), accumulated=error(40.0, rms=5.0), floor=0.1)
+    sound = evidence(quantised(64.1, EXACT, 80.0, 63.9))
+    assert judge(sound).next_step.startswith("Nothing to fix; record other inputs")
+    for count, said in ((1, "1 layer"), (2, "2 layers")):
+        found = judge(evidence(sound.ladder, layers=(erring,) * count))
+        assert found.kind == "clean"
+        assert found.next_step.startswith(
+            f"Nothing to fix: the errors of {said} (▲) are too small at the output to matter; record"
+        )
+
+
+def test_the_op_that_magnifies_is_what_to_rewrite() -> None:
+    found = source(
+        cause="amplified", detail="its error is rounding, which sub magnifies 9 times", magnified_by="sub"
+    )
+    verdict = judge(evidence(half(2.0), precision="fp16", sources=(found,)))
+    assert (verdict.kind, verdict.op) == ("amplification", "aten.hardswish.default")
+    assert "which sub magnifies 9 times" in verdict.text
+    assert verdict.next_step == "Rewrite sub, so that no small difference of large numbers decides."
+
+
+def test_in_half_floats_the_htp_has_no_other_error_than_against_eager() -> None:
+    verdict = judge(evidence(half(2.0), precision="fp16", sources=(source(),)))
+    assert verdict.text.endswith("rounding explains; the output has 2.0 dB against eager")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import math
 from typing import get_args
 
 import pytest
@@ -9,7 +11,7 @@ from msgspec.structs import replace
 
 from qnndbg.analyze import wording
 from qnndbg.analyze.touched import Touched
-from qnndbg.analyze.verdict import GuiltyPass
+from qnndbg.analyze.verdict import GuiltyPass, Payload
 from qnndbg.model.attribution import PassChange
 from qnndbg.model.graph import Node
 from qnndbg.model.recording import FailingNode, Failure, Fallback, PassEvent
@@ -159,3 +161,62 @@ def test_failing_execution_names_what_stays_on_the_cpu() -> None:
 
 def test_failing_lowering_does_not_name_what_stays_on_the_cpu() -> None:
     assert "topk" not in wording.failed(FAILURE, (), [TOPK]).text
+
+
+@pytest.mark.parametrize(
+    ("share", "text"),
+    [
+        (0.982, "98%"),
+        (-0.3, "−30%"),
+        (-0.001, "0%"),
+        (235.2, "23520%"),
+        (-2352.4, "−2.4e5%"),
+        (1e308, "1.0e310%"),
+        (math.inf, "∞%"),
+        (-math.inf, "−∞%"),
+    ],
+)
+def test_shares_in_per_cent(share: float, text: str) -> None:
+    assert wording.percent(share) == text
+
+
+@pytest.mark.parametrize(("value", "text"), [(-0.04, "0.0"), (-0.06, "−0.1"), (3.25, "3.2"), (0.0, "0.0")])
+def test_there_is_no_minus_zero_and_a_minus_is_as_wide_as_a_plus(value: float, text: str) -> None:
+    assert wording.signed(value) == text
+
+
+def test_factors_are_short() -> None:
+    assert [wording.in_times(f) for f in (3.2, 999_999.0, 2.5e6, math.inf)] == [
+        "3 times",
+        "999999 times",
+        "2.5e6 times",
+        "∞ times",
+    ]
+
+
+def test_numbers_of_things() -> None:
+    assert [wording.counted(number, "note") for number in (0, 1, 2)] == ["0 notes", "1 note", "2 notes"]
+
+
+def test_a_failure_of_several_lines_makes_one() -> None:
+    failure = Failure(step="lower", error="it broke\n  File x.py\nwith\tthis")
+    assert wording.failed(failure, ()).text.endswith("fails: it broke File x.py with this")
+
+
+def test_what_lies_between_two_rungs_is_named_by_both() -> None:
+    text = wording.guilty_pass(None, replace(RUNG, name="edge"), "export", RUNG).text
+    assert text.startswith("pass: something between the rungs export and edge changes the numbers")
+
+
+def test_swapped_outputs_are_told_with_the_one_to_cast() -> None:
+    found = Payload(
+        method="forward",
+        output=0,
+        tensor="output 0",
+        op="aten.topk.default",
+        source="",
+        detail="outputs 0 and 1 are swapped",
+        wide=1,
+    )
+    assert wording.payload(found, RUNG).next_step.startswith("Cast output 1 to int32")
+    assert wording.payload(dataclasses.replace(found, wide=None), RUNG).next_step.startswith("Cast it to")

@@ -13,7 +13,7 @@ from qnndbg.model.result import MAX_SQNR_DB, Rung
 from qnndbg.report import units
 from qnndbg.report.html.markup import Markup, Section, card, el, table
 from qnndbg.report.html.markup import section as make_section
-from qnndbg.report.ladder import by_output, change, output_title
+from qnndbg.report.ladder import by_output, change, legend, output_title
 
 SHOWN = 6
 """Outputs that are drawn; a decoder has dozens."""
@@ -51,7 +51,7 @@ def section(ladder: tuple[Rung, ...]) -> Section | None:
             _legend(shown, ladder) if len(shown) > 1 else None,
             el("details", el("summary", "All rungs as a table"), _table(outputs, ladder)),
         ),
-        note=f"SQNR of the outputs against eager, in dB; alone: against the rung before{more}",
+        note=f"SQNR of the outputs against eager, in dB; higher is better{legend(ladder)}{more}",
     )
 
 

@@ -81,7 +81,8 @@ class Table:
         for column, size in self.fit:
             cell = column.clip(column.cell(layer), size)
             parts.append(f"{cell:>{size}}" if column.right else f"{cell:<{size}}")
-            spans.append(Span(at, at + len(parts[-1]), self._style(column, layer, made)))
+            if style := self._style(column, layer, made):
+                spans.append(Span(at, at + len(parts[-1]), style))
             parts.append(" " * GAP)
             at += len(parts[-2]) + GAP
         return Line(Text("".join(parts), spans=spans, end=""), key, layer)

@@ -88,6 +88,12 @@ class Session:
             time.sleep(REST / 4)
         time.sleep(0.0005)
 
+    def prepare(self) -> None:
+        """Find out what most pages ask, between the keys of the user."""
+        for name in ("numbers", "made", "inherited", "named", "partitions"):
+            self.wait_for_rest()
+            getattr(self, name)
+
     @cached_property
     def answer(self) -> Comparison:
         """The comparison, or an empty one if the recording did not get that far."""

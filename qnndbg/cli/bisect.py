@@ -65,6 +65,8 @@ def run(args: argparse.Namespace) -> int:
         below=args.below,
     )
     answer = bisect(open_recording(args.recording), question, _tell)
+    if as_lines() and answer.found is not None:
+        print_event(found=msgspec.to_builtins(answer.found))
     if args.format == "json":
         print(msgspec.json.format(msgspec.json.encode(answer), indent=2).decode())
     else:
@@ -95,7 +97,7 @@ def _print_text(console: Console, answer: Answer) -> None:
             f"{len(answer.probes)} of {answer.graphs} graphs were run"
         )
     )
-    for probe in answer.probes:
+    for probe in () if as_lines() else answer.probes:  # each was told already
         mark = "  ◄" if probe == answer.found else ""
         console.print(Text(f"{probe.sqnr_db:8.1f} dB  {graph_name(probe)}{mark}"))
 

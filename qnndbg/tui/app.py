@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import os
 import time
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
@@ -39,6 +40,8 @@ def _places() -> type[Provider]:
 
 POLL = 0.25
 """Seconds between two looks at a job."""
+PAGES = ("layers", "passes", "graph", "layer", "tensor", "findings")
+"""Modules of pages; not loaded at the start, which they would delay."""
 MAIN = ("overview", "passes", "layers", "graph", "findings")
 
 
@@ -81,6 +84,15 @@ class QnndbgApp(App[None]):
         self.animation_level = "none"
         self.go(PageAt(self.home))
         self.set_interval(POLL, self._poll)
+        self.session.touched = time.monotonic()
+        self.run_worker(self._prepare, thread=True, group="prepare")
+
+    def _prepare(self) -> None:
+        """Load, while the first page is read, what the others need, so that a first visit is no slower."""
+        for name in PAGES:
+            self.session.wait_for_rest()
+            import_module(f"qnndbg.tui.{name}")
+        self.session.prepare()
 
     async def on_event(self, event: Event) -> None:
         """Note when a key is pressed, so that work behind the screen can wait."""
@@ -256,7 +268,7 @@ class QnndbgApp(App[None]):
         """Say where the report is, where no browser can be opened."""
         self.copy_to_clipboard(url)
         text = f"no browser can be opened here; the report, whose address is copied:\n{url}"
-        self.notify(text, timeout=30, markup=False)
+        self.notify(text, timeout=12, markup=False)
 
     def copy(self, text: str, what: str) -> None:
         """Copy to the clipboard of the terminal, which works over SSH where the terminal allows it."""

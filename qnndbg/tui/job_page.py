@@ -136,8 +136,12 @@ def _probes(job: Job) -> Iterator[Line]:
     for probe in sorted(job.probes, key=lambda p: p["position"]):
         part = "" if probe["partition"] is None else f" #{probe['partition']}"
         name = probe["name"] or "(as it begins)"
+        here = probe["position"] == job.found
         text = Text.assemble(
-            (f"  {probe['sqnr_db']:7.1f} dB  ", "bar"), f"{probe['stage']}{part} ", (name, "strong")
+            (f"  {probe['sqnr_db']:7.1f} dB  ", "made" if here else "bar"),
+            f"{probe['stage']}{part} ",
+            (name, "strong"),
+            ("  ◄ the first that is wrong" if here else "", "made"),
         )
         yield Line(text, PassAt(probe["position"]), job)
     if job.probes and job.running:

@@ -58,6 +58,8 @@ class Job:
     steps: list[Step] = field(default_factory=list)
     probes: list[dict[str, Any]] = field(default_factory=list)
     """Graphs that a search has run; ``left`` more are to come at most."""
+    found: int | None = None
+    """The position of the pass event that a search ended at."""
     said: list[str] = field(default_factory=list)
     wrote: list[Path] = field(default_factory=list)
     """Recordings that it left."""
@@ -149,6 +151,8 @@ class Job:
             self.steps[-1].passes += 1
         elif "probe" in event:
             self.probes.append({**event["probe"], "left": event["left"]})
+        elif "found" in event:
+            self.found = event["found"]["position"]
         elif "wrote" in event:
             self.wrote.append(Path(event["wrote"]))
 
@@ -172,5 +176,5 @@ def _event(line: str) -> dict[str, Any] | None:
         found = json.loads(line)
     except json.JSONDecodeError:
         return None
-    known = {"step", "pass", "probe", "wrote"}
+    known = {"step", "pass", "probe", "found", "wrote"}
     return found if isinstance(found, dict) and known & found.keys() else None

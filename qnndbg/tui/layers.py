@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from rich.text import Text
+from rich.text import Span, Text
 from textual.binding import Binding, BindingType
 from textual.widget import Widget
 
@@ -77,15 +77,15 @@ class Table:
         key = key_of(layer)
         made = key in self.session.made
         sign = units.MADE_HERE if made else units.INHERITED if key in self.session.inherited else " "
-        text = Text(end="")
-        text.append(f"{sign} ", "made" if made else "faint")
+        parts, spans, at = [f"{sign} "], [Span(0, SIGN, "made" if made else "faint")], SIGN
         for column, size in self.fit:
             cell = column.clip(column.cell(layer), size)
-            text.append(
-                f"{cell:>{size}}" if column.right else f"{cell:<{size}}", self._style(column, layer, made)
-            )
-            text.append(" " * GAP)
-        return Line(text, key, layer)
+            parts.append(f"{cell:>{size}}" if column.right else f"{cell:<{size}}")
+            if style := self._style(column, layer, made):
+                spans.append(Span(at, at + len(parts[-1]), style))
+            parts.append(" " * GAP)
+            at += len(parts[-2]) + GAP
+        return Line(Text("".join(parts), spans=spans, end=""), key, layer)
 
     def _style(self, column: Column, layer: LayerResult, made: bool) -> str:
         if layer.reason:
@@ -148,7 +148,7 @@ class Layers(Page):
 
     def _fill(self) -> None:
         known = len(self.session.saturation)
-        if known != self._known:
+        if known != self._known and self.is_attached:
             self._known = known
             self.query_one("#layers", Sheet).refresh()
 

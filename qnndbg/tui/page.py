@@ -125,6 +125,8 @@ class Page(Screen[None]):
         name = side + self.session.name
         job = self.shell.running
         progress = f"◌ {job.brief} · 7" if job is not None else self.corner
+        if job is not None and len(progress) > width // 2:
+            progress = f"◌ {job.words[0]} · 7"
         facts = (progress, f"{name} · {manifest.precision} · {manifest.soc}", name, side.strip(), "")
         room = width - sum(map(len, crumbs[-1:])) - 6
         right = next(f"{fact} " for fact in facts[not progress :] if len(fact) <= room or not fact)

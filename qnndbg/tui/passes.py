@@ -81,7 +81,11 @@ class Passes(Page):
                         session.node_counts[digest] = session.recording.node_count(digest)
                     except QnndbgError:  # said when the pass is looked at
                         continue
-        self.app.call_from_thread(self.query_one("#passes", Sheet).refresh)
+        self.app.call_from_thread(self._counted)
+
+    def _counted(self) -> None:
+        if self.is_attached:
+            self.query_one("#passes", Sheet).refresh()
 
     def _passes(self, width: int) -> Content:
         return _Late(self.session, self.unfolded, width)

@@ -23,7 +23,7 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from qnndbg.tui.places import Place
-from qnndbg.tui.styles import styles_of
+from qnndbg.tui.styles import Styles, styles_of
 
 CONTROL = dict.fromkeys((*range(32), *range(127, 160)), "\N{REPLACEMENT CHARACTER}")
 """A recording may come from a stranger, whose names must not reach the terminal as escape sequences."""
@@ -132,9 +132,11 @@ class Sheet(ScrollView, can_focus=True, inherit_bindings=False):
         self.content: Content = Lines(())
         self.needle = ""
         self._built = -1
+        self._searched: dict[int, str] = {}
         self._fresh = True
         self._heading: Text | None = None
         self._base = Style()
+        self._styles: Styles | None = None
 
     def on_mount(self) -> None:
         """Follow the theme."""
@@ -152,6 +154,7 @@ class Sheet(ScrollView, can_focus=True, inherit_bindings=False):
             return
         self._built = width
         self.content = self.build(width)
+        self._searched = {}
         self._heading = self.content.heading()
         self.virtual_size = Size(width, len(self.content) + self._head)
         first = cursor is None and self._fresh
@@ -181,8 +184,8 @@ class Sheet(ScrollView, can_focus=True, inherit_bindings=False):
         return self.content.line(self.cursor) if self.cursor < len(self.content) else None
 
     def render_lines(self, crop: Region) -> list[Strip]:
-        """Draw what is visible; the widget's own style is slow to find, and the same for all lines."""
-        self._base = self.rich_style
+        """Draw what is visible; styles are slow to find, and the same for all lines."""
+        self._base, self._styles = self.rich_style, styles_of(self.app)
         return super().render_lines(crop)
 
     def render_line(self, y: int) -> Strip:
@@ -201,7 +204,7 @@ class Sheet(ScrollView, can_focus=True, inherit_bindings=False):
         return self._strip(text, width, ("cursor" if self.has_focus else "cursor.away") if here else "")
 
     def _strip(self, text: Text, width: int, over: str) -> Strip:
-        styles = styles_of(self.app)
+        styles = self._styles or styles_of(self.app)
         top = styles.get(over) if over else Style()
         base = self._base + styles.console.get_style(text.style)
         plain = self.app.no_color and over == "cursor"  # one block, not patches of greys
@@ -307,11 +310,17 @@ class Sheet(ScrollView, can_focus=True, inherit_bindings=False):
         size, lowered = len(self.content), needle.lower()
         for step in range(size):
             index = (start + by * step) % size
-            line = self.content.line(index)
-            if line.stop and lowered in line.text.plain.lower():
+            if lowered in self._words(index):
                 self.cursor = index
                 return True
         return False
+
+    def _words(self, index: int) -> str:
+        """What is searched in a line; kept, as the next letter that is typed searches all lines again."""
+        if index not in self._searched:
+            line = self.content.line(index)
+            self._searched[index] = line.text.plain.lower() if line.stop else ""
+        return self._searched[index]
 
     def plain(self) -> str:
         """All lines as text."""

@@ -6,7 +6,10 @@ Owns every cache of the terminal UI. Tensors are never kept: each look at one ma
 from __future__ import annotations
 
 import functools
+import gc
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
 from typing import Literal
@@ -27,16 +30,34 @@ REST = 0.2
 Sides = dict[RunnerName, TensorRef]
 
 
+@contextmanager
+def unscanned() -> Iterator[None]:
+    """Keep the garbage collector off what is loaded within: it has no cycles, and a scan stalls the keys.
+
+    Half a million objects of a recording take a collection of all generations half a second.
+    """
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+        gc.freeze()
+
+
 class Keeping(Recording):
     """A recording that keeps the graphs that were looked at last."""
 
     def __init__(self, folder: Path, manifest: Manifest) -> None:
         super().__init__(folder, manifest)
-        self._kept = functools.lru_cache(maxsize=KEPT_GRAPHS)(super().graph)
+        self._kept = functools.lru_cache(maxsize=KEPT_GRAPHS)(self._load)
 
     def graph(self, digest: str) -> Graph:
         """A stored graph."""
         return self._kept(digest)
+
+    def _load(self, digest: str) -> Graph:
+        with unscanned():
+            return super().graph(digest)
 
 
 class Session:
@@ -67,10 +88,17 @@ class Session:
             time.sleep(REST / 4)
         time.sleep(0.0005)
 
+    def prepare(self) -> None:
+        """Find out what most pages ask, between the keys of the user."""
+        for name in ("numbers", "made", "inherited", "named", "partitions"):
+            self.wait_for_rest()
+            getattr(self, name)
+
     @cached_property
     def answer(self) -> Comparison:
         """The comparison, or an empty one if the recording did not get that far."""
-        return self.recording.comparison() or empty_comparison()
+        with unscanned():
+            return self.recording.comparison() or empty_comparison()
 
     @cached_property
     def layers(self) -> dict[LayerAt, LayerResult]:
@@ -105,6 +133,12 @@ class Session:
             names.setdefault(key.tensor, key)
             names.setdefault(key.tensor.rpartition("@")[0], key)
         return names
+
+    @cached_property
+    def partitions(self) -> dict[str, tuple[int, ...]]:
+        """The partitions of each method that have layers."""
+        found = sorted({(key.method, key.partition) for key in self.layers})
+        return {method: tuple(p for m, p in found if m == method) for method, _ in found}
 
     def sides(self, key: LayerAt) -> Sides:
         """What each runner has of a QNN tensor."""

@@ -51,10 +51,9 @@ def layer_of(session: Session, at: GraphAt, stop: Stop) -> LayerAt | None:
     if at.stage == "qnn":
         key = LayerAt(at.method, at.partition or 0, stop.name)
         return key if key in session.layers else None
-    partitions = {key.partition for key in session.layers if key.method == at.method}
-    wanted = partitions if at.partition is None else {at.partition}
+    wanted = session.partitions.get(at.method, ()) if at.partition is None else (at.partition,)
     for tensor in stop.tensors:
-        for partition in sorted(wanted):
+        for partition in wanted:
             if LayerAt(at.method, partition, tensor) in session.layers:
                 return LayerAt(at.method, partition, tensor)
     return session.named.get(stop.name) if at.stage in {"transform", "preprocess"} else None

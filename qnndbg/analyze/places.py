@@ -21,6 +21,8 @@ from qnndbg.recording.store import Recording
 
 Key = tuple[int | None, str]
 """Partition and node."""
+PREFIXES = ("p_", "b_", "c_")
+"""What torch.export puts in front of parameters, buffers and constants."""
 STEEP = 3.0
 """An op magnifies if its output errs that many times as much, relatively, as the worst of what it reads."""
 DECORATION = re.compile(r"^_|^native_|_copy$|(?<=^conv)\w+$")
@@ -55,7 +57,7 @@ class Places:
         if effect.kind == "input":
             return effect.node
         if effect.kind == "constant":
-            return self._parameters().get(effect.node, effect.node)
+            return self._parameters().get(effect.node) or _path(effect.node, effect.module)
         return effect.name
 
     def node(self, effect: Effect) -> str:
@@ -98,7 +100,10 @@ class Places:
         """The name that torch.export makes of a path, and the path."""
         paths = [n.target or n.name for n in self.exported.values() if n.constant is not None]
         return {
-            f"{prefix}{path.replace('.', '_')}": path for path in paths for prefix in ("", "p_", "b_", "c_")
+            f"{prefix}{path.replace('.', '_')}": path
+            for path in paths
+            if "." in path
+            for prefix in ("", *PREFIXES)
         }
 
 
@@ -127,6 +132,17 @@ def told_apart(names: Sequence[str], wheres: Sequence[str], nodes: Sequence[str]
         f"{name} [{node}]" if counts[name, where] > 1 else name
         for name, where, node in zip(names, wheres, nodes, strict=True)
     )
+
+
+def _path(name: str, module: str) -> str:
+    """The path of a parameter of which torch.export made that name, where the module that reads it tells."""
+    kind, rest = name[:2], name[2:]
+    if kind not in PREFIXES:
+        return name
+    if not module:
+        return name if "_" in rest else rest
+    inside = f"{module.replace('.', '_')}_"
+    return f"{module}.{rest.removeprefix(inside)}" if rest.startswith(inside) else name
 
 
 def _sum(maker: Effect, getitem: Effect) -> Effect:

@@ -21,6 +21,7 @@ from qnndbg.report import ladder, units
 from qnndbg.tui.page import Page, blank, title
 from qnndbg.tui.places import FindingAt, NodeAt, OutputAt, PageAt, PassAt, Place
 from qnndbg.tui.sheet import Content, Line, Lines, Sheet
+from qnndbg.tui.twins import called
 from qnndbg.tui.words import SIGNS, wrapped
 
 WIDE = 110
@@ -129,7 +130,7 @@ class Overview(Page):
         return PageAt("passes")
 
     def _place_of(self, source: Source) -> Place:
-        return self.session.named.get(source.name) or NodeAt(source.name)
+        return self.session.named.get(source.name) or NodeAt(called(self.session, source.name))
 
     def _ladder(self, width: int) -> Iterator[Line]:
         rungs = self.session.answer.ladder

@@ -46,6 +46,13 @@ def find(session: Session, name: str) -> GraphAt | None:
     return None
 
 
+def called(session: Session, name: str) -> str:
+    """The node of that name, or that of a parameter with that path; the name itself if there is neither."""
+    plain = name.replace(".", "_")
+    names = (name, *(f"{prefix}{plain}" for prefix in ("p_", "b_", "c_", "")))
+    return next((node for node in names if find(session, node) is not None), name)
+
+
 def layer_of(session: Session, at: GraphAt, stop: Stop) -> LayerAt | None:
     """The QNN tensor that a value became, if it is one that is known."""
     if at.stage == "qnn":

@@ -114,13 +114,29 @@ def test_an_input_and_a_constant_go_by_their_own_names() -> None:
     graph = places(exported=(weight,))
     given = replace(at("x", half=True, peak=7e4), kind="input", name="input_0_x_0@0")
     held = replace(at("p_fc_weight", half=True, peak=7e4), kind="constant", name="p_fc_weight@0")
-    other = replace(at("b_lost", half=True, peak=7e4), kind="constant", name="b_lost@0")
+    other = replace(at("b_is_lost", half=True, peak=7e4), kind="constant", name="b_is_lost@0")
     found = {s.name: s.called for s in sources_of(attribution(given, held, other), graph)}
     assert found == {
         "x": "the input x",
         "fc.weight": "the constant fc.weight",
-        "b_lost": "the constant b_lost",
+        "b_is_lost": "the constant b_is_lost",
     }
+
+
+@pytest.mark.parametrize(
+    ("name", "module", "path"),
+    [
+        ("p_fc_weight", "fc", "fc.weight"),
+        ("p_block_0_fc_bias", "block.0.fc", "block.0.fc.bias"),
+        ("b_scale", "", "scale"),
+        ("p_fc_weight", "", "p_fc_weight"),
+        ("p_fc_weight", "act", "p_fc_weight"),
+        ("lifted", "", "lifted"),
+    ],
+)
+def test_a_constant_goes_by_its_path_where_that_is_sure(name: str, module: str, path: str) -> None:
+    held = at(name, kind="constant", module=module, half=True, peak=7e4)
+    assert Places().name(held) == path
 
 
 SAME = {

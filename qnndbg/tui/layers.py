@@ -263,14 +263,14 @@ class Layers(Page):
     def action_filter(self) -> None:
         """Type a filter; the table follows."""
         self._before = self.query_text
-        self.ask("filter", self.query_text)
+        self.ask("filter", f"{self.query_text} ".lstrip())  # ready for the next word
 
     def typed(self, prompt: str, text: str) -> None:
         """Follow the filter."""
         if prompt != "filter":
             super().typed(prompt, text)
             return
-        self.query_text = text
+        self.query_text = text.strip()
         self.again(keep=False)
         self.show_status()
 

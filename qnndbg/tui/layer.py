@@ -24,6 +24,7 @@ from qnndbg.tui.page import Page, blank
 from qnndbg.tui.places import GraphAt, LayerAt, NodeAt, Place, TensorAt
 from qnndbg.tui.sheet import Content, Line, Lines, Sheet
 from qnndbg.tui.state import Session
+from qnndbg.tui.words import wrapped
 
 SIDES: tuple[tuple[str, RunnerName], ...] = (("cpu", "reference"), ("htp", "htp-tapped"), ("local", "local"))
 """What a side is called, and who computed it; all are held against the first."""
@@ -80,14 +81,16 @@ class Layer(Page):
 
     def _find(self) -> None:
         key = self.key
+        steps: tuple[Step, ...] = ()
         try:
             qnn = self.session.qnn(key.method, key.partition)
             known_to_qnn = qnn is not None and any(t.name == key.tensor for t in qnn.tensors)
             recording = self.session.recording
-            steps = timeline(recording, key.method, key.partition, key.tensor) if known_to_qnn else ()
+            if known_to_qnn:
+                steps = timeline(recording, key.method, key.partition, key.tensor)
             known = _Known(steps, self._elements("reference"), self._elements("local"))
         except QnndbgError as error:
-            known = _Known(problem=f"{error.fact}; {error.hint}")
+            known = _Known(steps, problem="; ".join(filter(None, (error.fact, error.hint))))
         self.app.call_from_thread(self._found, key, known)
 
     def _found(self, key: LayerAt, known: _Known) -> None:
@@ -130,7 +133,8 @@ class Layer(Page):
         if self.known is None:
             yield Line(Text("  reading graphs and tensors …", "faint"), stop=False)
         if known.problem:
-            yield Line(Text(f"{units.BROKEN} {known.problem}", "bad"))
+            parts = wrapped(known.problem, width - 2)
+            yield from (Line(Text(f"{' ' if n else units.BROKEN} {p}", "bad")) for n, p in enumerate(parts))
         step = _step(layer.encoding)
         if known.elements is not None:
             yield blank()

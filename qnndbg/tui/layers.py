@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
+from rich.cells import cell_len
 from rich.text import Span, Text
 from textual.binding import Binding, BindingType
 from textual.widget import Widget
@@ -18,6 +19,7 @@ from qnndbg.tui.places import LayerAt, PageAt, Place
 from qnndbg.tui.saturation import fill_in
 from qnndbg.tui.sheet import Content, Line, Sheet
 from qnndbg.tui.state import Session, key_of
+from qnndbg.tui.words import clipped
 
 Row = LayerResult | str
 """A layer, or the name of a module above its layers."""
@@ -67,7 +69,7 @@ class Table:
         effect = sum(layer.effect or 0.0 for layer in found)
         text = Text.assemble(
             (f"▾ {name or '(no module)'}", "title"),
-            (f"  {len(found)} values", "faint"),
+            (f"  {len(found)} value{'' if len(found) == 1 else 's'}", "faint"),
             (f"  {units.MADE_HERE} {made}" if made else "", "made"),
             (f"  effect {units.effect(effect)}" if effect else "", "faint"),
         )
@@ -79,8 +81,9 @@ class Table:
         sign = units.MADE_HERE if made else units.INHERITED if key in self.session.inherited else " "
         parts, spans, at = [f"{sign} "], [Span(0, SIGN, "made" if made else "faint")], SIGN
         for column, size in self.fit:
-            cell = column.clip(column.cell(layer), size)
-            parts.append(f"{cell:>{size}}" if column.right else f"{cell:<{size}}")
+            cell = clipped(column.cell(layer), size, column.clip)
+            room = " " * (size - cell_len(cell))
+            parts.append(room + cell if column.right else cell + room)
             if style := self._style(column, layer, made):
                 spans.append(Span(at, at + len(parts[-1]), style))
             parts.append(" " * GAP)
@@ -263,14 +266,14 @@ class Layers(Page):
     def action_filter(self) -> None:
         """Type a filter; the table follows."""
         self._before = self.query_text
-        self.ask("filter", self.query_text)
+        self.ask("filter", f"{self.query_text} ".lstrip())  # ready for the next word
 
     def typed(self, prompt: str, text: str) -> None:
         """Follow the filter."""
         if prompt != "filter":
             super().typed(prompt, text)
             return
-        self.query_text = text
+        self.query_text = text.strip()
         self.again(keep=False)
         self.show_status()
 

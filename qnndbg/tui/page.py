@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, cast
 
 import msgspec
+from rich.cells import cell_len
 from rich.text import Text
 from textual import events
 from textual.app import ComposeResult
@@ -24,6 +25,7 @@ from qnndbg.tui.places import LayerAt, Place
 from qnndbg.tui.sheet import Line, Lines, Sheet
 from qnndbg.tui.state import Session
 from qnndbg.tui.styles import styles_of
+from qnndbg.tui.words import clipped
 
 if TYPE_CHECKING:
     from qnndbg.tui.app import QnndbgApp
@@ -128,11 +130,11 @@ class Page(Screen[None]):
         if job is not None and len(progress) > width // 2:
             progress = f"◌ {job.words[0]} · 7"
         facts = (progress, f"{name} · {manifest.precision} · {manifest.soc}", name, side.strip(), "")
-        room = width - sum(map(len, crumbs[-1:])) - 6
-        right = next(f"{fact} " for fact in facts[not progress :] if len(fact) <= room or not fact)
-        path = units.clip_left(" › ".join(crumbs), width - len(right) - 2)
+        room = width - sum(map(cell_len, crumbs[-1:])) - 6
+        right = next(f"{fact} " for fact in facts[not progress :] if cell_len(fact) <= room or not fact)
+        path = clipped(" › ".join(crumbs), width - cell_len(right) - 2, units.clip_left)
         left = Text.assemble(" ", (path, "bold"))
-        room = width - left.cell_len - len(right)
+        room = width - left.cell_len - cell_len(right)
         if right:
             left.append(" " * room)
             left.append(right, "dim")

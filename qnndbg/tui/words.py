@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import textwrap
+from collections.abc import Callable
 
+from rich.cells import cell_len
 from rich.text import Text
 
 from qnndbg.model.result import Severity
@@ -19,6 +21,21 @@ SIGNS: dict[Severity, tuple[str, str]] = {
 def wrapped(text: str, width: int) -> list[str]:
     """A text in lines of at most so many cells; at least one."""
     return textwrap.wrap(text, max(width, 10)) or [""]
+
+
+def clipped(text: str, cells: int, clip: Callable[[str, int], str]) -> str:
+    """A text in at most so many cells, of which some letters take two.
+
+    Args:
+        text: any.
+        cells: the room.
+        clip: shortens a text to a number of letters.
+    """
+    letters, found = cells, clip(text, cells)
+    while letters > 1 and cell_len(found) > cells:
+        letters -= 1
+        found = clip(text, letters)
+    return found
 
 
 def cut(text: Text, width: int) -> Text:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from qnndbg.recording.store import open_recording
-from qnndbg.tui import browser, job_words, jobs
+from qnndbg.tui import browser, job_words
 from qnndbg.tui.jobs import Job
 from qnndbg.tui.places import FindingAt, LayerAt, NodeAt, PageAt, PassAt, TensorAt
 from qnndbg.tui.state import Session
@@ -31,7 +31,7 @@ def instead(monkeypatch: pytest.MonkeyPatch, code: str) -> None:
     def popen(words: list[str], **options: object) -> subprocess.Popen[bytes]:
         return real([sys.executable, "-c", code, *words[3:]], **options)  # type: ignore[call-overload,no-any-return]
 
-    monkeypatch.setattr(jobs.subprocess, "Popen", popen)
+    monkeypatch.setattr(subprocess, "Popen", popen)
 
 
 def ended(job: Job) -> Job:
@@ -44,12 +44,12 @@ def ended(job: Job) -> Job:
 
 
 async def until(ui: Driver, text: str) -> None:
-    """Wait until a text is on the screen."""
-    for _ in range(300):
-        if text in ui.text():
+    """Wait until a text is on the screen, or was said."""
+    for _ in range(100):
+        await ui.settle()
+        if text in ui.text() or any(text in note.message for note in ui.app._notifications):
             return
         await asyncio.sleep(0.1)
-        await ui.settle()
     raise AssertionError(f"{text!r} is not there:\n{ui.text()}")
 
 
@@ -63,8 +63,8 @@ sys.stderr.write("no newline at the end")
 """
 WAITS = """
 import sys, time
-print('{"step": "lower", "text": "lower"}', file=sys.stderr, flush=True)
 try:
+    print('{"step": "lower", "text": "lower"}', file=sys.stderr, flush=True)
     time.sleep(60)
 except KeyboardInterrupt:
     print('qnndbg: error: interrupted', file=sys.stderr)
@@ -230,6 +230,6 @@ def test_without_a_browser_the_address_is_said(drive: Drive, monkeypatch: pytest
         await ui.press("5", "O")
         await until(ui, "no browser can be opened here")
         assert ui.app.clipboard.startswith("file://")
-        assert ui.app.clipboard.endswith("net.html#findings")
+        assert ui.app.clipboard.endswith("net.html#layer-1")  # what the finding is about
 
     drive(script)

@@ -112,7 +112,7 @@ def test_the_next_source_is_one_key_away(drive: Drive) -> None:
 
 def test_a_filter_leaves_what_it_says(drive: Drive) -> None:
     async def script(ui: Driver) -> None:
-        await ui.press("3", "f", *["backspace"] * len("compared:yes"))
+        await ui.press("3", "f", *["backspace"] * len("compared:yes "))
         await ui.type("op:gelu local>4lsb")
         assert column(ui.lines(), "aten_") == ["aten_gelu_8@0"]
         await ui.press("enter")

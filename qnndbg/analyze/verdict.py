@@ -17,7 +17,7 @@ from qnndbg.analyze.causes import FLOOR_LIMIT
 from qnndbg.analyze.touched import Touched
 from qnndbg.model.attribution import PassChange
 from qnndbg.model.graph import Node
-from qnndbg.model.recording import RunnerName, is_half
+from qnndbg.model.recording import RunnerName, casts_to_half, is_half
 from qnndbg.model.result import (
     MAX_SQNR_DB,
     Cause,
@@ -272,7 +272,8 @@ def _at_fault(name: StepName, rung: Rung | None, evidence: Evidence) -> bool:
         return False
     if name == "pass":
         lsb = rung.against_previous.max_lsb
-        return kept < SAME_NUMBERS_DB and (lsb is None or lsb > ROUNDING_LSB)
+        limit = FP16_OUTPUT_DB if casts_to_half(evidence.precision) else SAME_NUMBERS_DB
+        return kept < limit and (lsb is None or lsb > ROUNDING_LSB)
     if name == "quantisation":
         return kept < QUANTISED_DB
     if (

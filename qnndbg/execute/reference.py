@@ -23,6 +23,8 @@ from qnndbg.model.graph import Arg, Atom, Graph, Node, QuantParams, Ref, Seq, Sl
 from qnndbg.model.recording import RANDOM
 
 Meaning = Literal["quantised", "float"]
+SAME_DTYPE = {"convolution", "conv1d", "conv2d", "conv3d", "linear", "mm", "bmm", "addmm", "matmul"}
+"""Ops that torch refuses to compute of two dtypes, as half floats and dequantised weights are."""
 DELEGATE = "higher_order.executorch_call_delegate"
 
 
@@ -197,7 +199,7 @@ class _Evaluator:
         kwargs = {key: self._arg(arg, node) for key, arg in node.kwargs.items()}
         if may_be_random(node.target) and not mutates(node.target):
             _refuse_random(function, args, kwargs)
-        return function(*args, **kwargs)
+        return function(*(_widened(args) if kind in SAME_DTYPE else args), **kwargs)
 
     def _quantise(self, node: Node, args: Sequence[Any]) -> Any:
         if self.meaning == "float":
@@ -290,6 +292,14 @@ class _Evaluator:
                     self.walk.state[output.target] = value
             else:
                 self.walk.results.append(value)
+
+
+def _widened(args: Sequence[Any]) -> Sequence[Any]:
+    """Half floats as float32, if there are both."""
+    dtypes = {arg.dtype for arg in args if isinstance(arg, torch.Tensor)}
+    if not dtypes >= {torch.float16, torch.float32}:
+        return args
+    return [arg.float() if isinstance(arg, torch.Tensor) else arg for arg in args]
 
 
 def _canonical(value: torch.Tensor) -> torch.Tensor:

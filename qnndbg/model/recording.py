@@ -44,6 +44,11 @@ def is_half(precision: str) -> bool:
     return precision.startswith("fp16") or precision == "float"
 
 
+def casts_to_half(precision: str) -> bool:
+    """Whether a pass makes half floats of the activations, as it does where only weights are quantised."""
+    return precision.startswith("fp16a")
+
+
 class Environment(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Everything outside the model that can change an answer."""
 

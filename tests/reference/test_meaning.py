@@ -122,6 +122,17 @@ def test_each_of_several_outputs_has_the_encoding_of_the_node_that_picks_it() ->
         same(found, expected.indices)
 
 
+def test_half_floats_are_multiplied_with_weights_in_integers() -> None:
+    held = Held(w=torch.tensor([[3, -5], [7, 11]], dtype=torch.int8))
+    grid = QuantParams(scales=(0.5,), zero_points=(0,), qmin=-128, qmax=127, dtype="int8")
+    weight = Node(name="w", op="placeholder", role="parameter", constant=held.ref("w"), encoding=grid)
+    half = call("half", "aten._to_copy.default", Ref("x"))
+    half = replace(half, kwargs={"dtype": Atom("dtype", "float16")})
+    linear = call("linear", "aten.linear.default", Ref("half"), Ref("w"))
+    walk = evaluate(graph(weight, INPUT, half, linear), [torch.tensor([[1.0, 2.0]])], held.load)
+    assert walk.results[0].tolist() == [[1.5 - 5.0, 3.5 + 11.0]]
+
+
 def test_integers_are_never_rounded() -> None:
     argmax = call("argmax", "aten.argmax.default", Ref("x"), -1, encoding=COARSE)
     same(evaluate(graph(INPUT, argmax), [X], NOTHING.load).results[0], X.argmax(-1))

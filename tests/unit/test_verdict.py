@@ -240,6 +240,13 @@ def test_sources_of_other_methods_and_samples_are_left_alone() -> None:
     assert "the output of decode in sample 1" in verdict.text
 
 
+@pytest.mark.parametrize(("kept", "kind"), [(75.0, "clean"), (39.9, "pass")])
+def test_a_pass_may_cast_to_half_floats_where_weights_alone_are_quantised(kept: float, kind: str) -> None:
+    rungs = ladder(("eager", 200.0, 200.0), ("transform", kept, kept), ("htp", kept, 200.0))
+    assert judge(evidence(rungs, precision="fp16a8w")).kind == kind
+    assert judge(evidence(rungs, precision="fp16")).kind == "pass"
+
+
 def test_a_guilty_pass_between_other_rungs_is_left_alone() -> None:
     other = GuiltyPass(change=replace(CHANGE, before="transform"), touched=TOUCHED)
     verdict = judge(evidence(quantised(64.1, 55.0, 80.0, 54.0), changes=(other,)))

@@ -140,16 +140,9 @@ class Passes(Page):
     def _diff(self, width: int) -> Content:
         event = self.shown
         if event is None:
-            return Lines(
-                [
-                    Line(
-                        Text(
-                            "  Enter on a stage shows all of its passes, or only those that changed it",
-                            "faint",
-                        )
-                    )
-                ]
-            )
+            known = self.session.recording.passes
+            why = "Enter on a stage shows all of its passes, or only those that changed it"
+            return Lines([Line(Text(f"  {why if known else 'no passes were recorded'}", "faint"))])
         where = (event.stage, event.method, event.partition)
         return pass_diff.Sides(
             self._about(event, width),

@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from textual.command import CommandPalette
 
+from qnndbg.report import units
+from qnndbg.tui.words import clipped
 from tests.tui.conftest import Drive, Driver
 from tests.tui.recorded import FAULTS, STEP
 
@@ -371,3 +373,10 @@ def test_a_theme_changes_at_once(drive: Drive) -> None:
         assert "hardswish" in ui.text()
 
     drive(script)
+
+
+def test_letters_that_take_two_cells_are_counted_so() -> None:
+    assert clipped("漢字漢字", 5, units.clip_right) == "漢字…"
+    assert clipped("漢字漢字", 5, units.clip_left) == "…漢字"
+    assert clipped("encoder", 5, units.clip_right) == "enco…"
+    assert clipped("漢字", 4, units.clip_right) == "漢字"

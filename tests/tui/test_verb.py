@@ -13,6 +13,7 @@ from qnndbg.tui.app import QnndbgApp
 from qnndbg.tui.diff import DiffPage
 from qnndbg.tui.findings import Findings
 from qnndbg.tui.graph import GraphPage, NodePage
+from qnndbg.tui.job_page import JobPage
 from qnndbg.tui.keys import key_name
 from qnndbg.tui.layer import Layer
 from qnndbg.tui.layers import Layers
@@ -23,7 +24,7 @@ from qnndbg.tui.sheet import Sheet
 from qnndbg.tui.tensor import TensorPage
 
 HOWTO = (Path(__file__).parents[2] / "docs/howto/use-the-tui.md").read_text(encoding="utf-8")
-PAGES = (DiffPage, Findings, GraphPage, Layer, Layers, NodePage, Overview, Page, Passes, TensorPage)
+PAGES = (JobPage, DiffPage, Findings, GraphPage, Layer, Layers, NodePage, Overview, Page, Passes, TensorPage)
 
 
 def test_without_a_terminal_it_says_what_to_do(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import os
+import sys
 import time
 from importlib import import_module
 from pathlib import Path
@@ -40,6 +41,10 @@ def _places() -> type[Provider]:
 
 POLL = 0.25
 """Seconds between two looks at a job."""
+HANG_UP = 2.0
+"""Seconds between two looks at the terminal."""
+EXIT_HUNG_UP = 128 + 1
+"""What a shell says of a process that the end of its terminal ended."""
 PAGES = ("layers", "passes", "graph", "layer", "tensor", "findings")
 """Modules of pages; not loaded at the start, which they would delay."""
 MAIN = ("overview", "passes", "layers", "graph", "findings")
@@ -84,8 +89,15 @@ class QnndbgApp(App[None]):
         self.animation_level = "none"
         self.go(PageAt(self.home))
         self.set_interval(POLL, self._poll)
+        if not self.is_headless and not self.is_web:
+            self.set_interval(HANG_UP, self._leave_without_terminal)
         self.session.touched = time.monotonic()
         self.run_worker(self._prepare, thread=True, group="prepare")
+
+    def _leave_without_terminal(self) -> None:
+        """End with the terminal, also where the signal of its end is ignored, as under nohup."""
+        if not os.isatty(sys.__stdin__.fileno() if sys.__stdin__ is not None else 0):
+            os._exit(EXIT_HUNG_UP)
 
     def _prepare(self) -> None:
         """Load, while the first page is read, what the others need, so that a first visit is no slower."""

@@ -12,14 +12,14 @@ import pytest
 
 import qnndbg
 from qnndbg import errors
-from qnndbg.model import attribution, graph, recording, result
+from qnndbg.model import attribution, graph, layer_ladder, recording, result
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 FORMAT = (ROOT / "docs/reference/recording-format.md").read_text(encoding="utf-8")
 STRUCTS = [
     kind
-    for module in (recording, graph, result, attribution)
+    for module in (recording, graph, result, attribution, layer_ladder)
     for kind in vars(module).values()
     if inspect.isclass(kind) and issubclass(kind, msgspec.Struct) and kind.__module__ == module.__name__
 ]

@@ -30,7 +30,12 @@ def check_parts(recording: Recording) -> None:
 def lost_parts(recording: Recording) -> tuple[str, ...]:
     """What of a recording is missing or damaged that its report was made from; a sentence on each."""
     found = []
-    for load in (lambda: recording.runs, lambda: recording.attributions, lambda: recording.pass_changes):
+    for load in (
+        lambda: recording.runs,
+        lambda: recording.attributions,
+        lambda: recording.pass_changes,
+        lambda: recording.layer_ladders,
+    ):
         try:
             load()
         except RecordingError as error:
@@ -52,6 +57,11 @@ def _missing(recording: Recording) -> Iterator[str]:
         told = answer.verdict.kind in {"pass", "dtype"} and answer.verdict.share is not None
         if told and answer.verdict.culprit not in {change.name for change in recording.pass_changes}:
             yield f"what the pass {answer.verdict.culprit} changed is missing in pass-changes/"
+        climbed = {(r.method, r.sample) for r in answer.ladder if r.name == "reference"}
+        if recording.manifest.complete and (
+            lost := sorted(climbed - {(a.method, a.sample) for a in recording.layer_ladders})
+        ):
+            yield f"{len(lost)} of {len(climbed)} ladders of layers are missing in layer-ladders/"
     refs = set(_refs(recording))
     if count := recording.lost_tensors(refs):
         yield f"{count} of {len(refs)} tensors are missing or cut short in tensors/"

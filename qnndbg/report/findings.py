@@ -56,7 +56,7 @@ def _trust(source: Source) -> str:
 
 
 def source_groups(sources: tuple[Source, ...], *, everything: bool) -> list[tuple[Source, ...]]:
-    """The sources of each step and output; only the first output of each step unless all are asked for."""
+    """The sources of each step and output; only the worst output of each step unless all are asked for."""
     groups: dict[tuple[str, str, int, int], list[Source]] = {}
     for source in sources:
         groups.setdefault((source.step, source.method, source.sample, source.output), []).append(source)
@@ -79,7 +79,8 @@ def findings_list(findings: tuple[Finding, ...], *, everything: bool) -> Rendera
     if not rest:
         return grid
     rules = ", ".join(rule if count == 1 else f"{rule} ×{count}" for rule, count in sorted(rest.items()))
-    return Group(grid, Text(f"{wording.counted(rest.total(), 'note')} ({rules}): --all", "dim"))
+    notes = Text(f"{wording.counted(rest.total(), 'note')} ({rules}): --all", "dim")
+    return Group(grid, notes) if shown else notes  # a table without rows is an empty line
 
 
 def _finding(found: Finding) -> RenderableType:

@@ -42,7 +42,15 @@ def lost_parts(recording: Recording) -> tuple[str, ...]:
             found.append(error.fact)
     if found:
         return tuple(found)
-    return (*_nonsense(recording), *_missing(recording))
+    return (*(_lost_graphs(recording) or _nonsense(recording)), *_missing(recording))
+
+
+def _lost_graphs(recording: Recording) -> tuple[str, ...]:
+    """The partitions that runs have values of and whose QNN graphs are gone, in one sentence."""
+    runs = recording.runs.values()
+    wanted = {(run.method, v.partition) for run in runs for v in run.values if v.partition is not None}
+    lost = wanted - {(graph.method, graph.partition) for graph in recording.qnn}
+    return (f"{len(lost)} of {len(wanted)} QNN graphs are missing in qnn/",) if lost else ()
 
 
 def _missing(recording: Recording) -> Iterator[str]:
@@ -58,10 +66,9 @@ def _missing(recording: Recording) -> Iterator[str]:
         if told and answer.verdict.culprit not in {change.name for change in recording.pass_changes}:
             yield f"what the pass {answer.verdict.culprit} changed is missing in pass-changes/"
         climbed = {(r.method, r.sample) for r in answer.ladder if r.name == "reference"}
-        if recording.manifest.complete and (
-            lost := sorted(climbed - {(a.method, a.sample) for a in recording.layer_ladders})
-        ):
-            yield f"{len(lost)} of {len(climbed)} ladders of layers are missing in layer-ladders/"
+        unclimbed = climbed - {(ladder.method, ladder.sample) for ladder in recording.layer_ladders}
+        if recording.manifest.complete and unclimbed:
+            yield f"{len(unclimbed)} of {len(climbed)} ladders of layers are missing in layer-ladders/"
     refs = set(_refs(recording))
     if count := recording.lost_tensors(refs):
         yield f"{count} of {len(refs)} tensors are missing or cut short in tensors/"

@@ -158,3 +158,11 @@ def test_a_ladder_of_layers_that_cannot_be_is_told(tmp_path: Path) -> None:
     file.write_text("{")
     (said,) = lost_parts(open_recording(tmp_path))
     assert said.startswith("forward.0.json does not hold what a recording must hold")
+
+
+def test_a_qnn_graph_is_missed_once(tmp_path: Path) -> None:
+    maker = recorded(tmp_path)
+    maker.writer.comparison(maker.compared())
+    (graph,) = (tmp_path / "qnn").iterdir()
+    graph.unlink()
+    assert lost_parts(open_recording(tmp_path)) == ("1 of 1 QNN graphs are missing in qnn/",)

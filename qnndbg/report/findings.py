@@ -33,10 +33,9 @@ def sources_table(sources: tuple[Source, ...], *, everything: bool) -> Renderabl
     table.add_column(justify="right", no_wrap=True)
     table.add_column(no_wrap=True)
     table.add_column()
-    several = len({(s.method, s.sample, s.output) for s in sources}) > 1
     for rows in source_groups(sources, everything=everything):
         first = rows[0]
-        of = f" of output {first.output}" if several else ""
+        of = f" of {output}" if (output := output_of(first, sources)) else ""
         table.add_row("", Text(first.step, "dim"), Text(f"share of the error{of}{_trust(first)}", "dim"))
         for source in rows:
             where = ", ".join(part for part in (source.module, source.source) if part)
@@ -46,6 +45,16 @@ def sources_table(sources: tuple[Source, ...], *, everything: bool) -> Renderabl
                 Text.assemble(source.detail, (f"  {where}" if where else "", "dim")),
             )
     return table
+
+
+def output_of(source: Source, sources: tuple[Source, ...]) -> str:
+    """Which output a source is of, where there are sources of several; with method and sample alike."""
+    named = {(s.method, s.sample, s.output) for s in sources}
+    if len(named) < 2:
+        return ""
+    method = f" of {source.method}" if len({s.method for s in sources}) > 1 else ""
+    sample = f" in sample {source.sample}" if len({s.sample for s in sources}) > 1 else ""
+    return f"output {source.output}{method}{sample}"
 
 
 def _trust(source: Source) -> str:

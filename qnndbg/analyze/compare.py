@@ -103,12 +103,13 @@ def _relative(attribution: Attribution) -> float:
 
 
 def _sources(recording: Recording) -> tuple[Source, ...]:
-    """The sources of each output that a step changes."""
+    """The sources of each output that a step changes, the output that it changes most first."""
     places = {
         (step, method): places_of(recording, step, method)
         for step, method in {(a.step, a.method) for a in recording.attributions}
     }
-    return tuple(source for a in recording.attributions for source in sources_of(a, places[a.step, a.method]))
+    worst_first = sorted(recording.attributions, key=lambda a: (a.step, -_relative(a)))
+    return tuple(source for a in worst_first for source in sources_of(a, places[a.step, a.method]))
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from qnndbg.analyze.normalize import Array, same_rank, value_on_cpu, value_on_htp
+from qnndbg.analyze.normalize import Array, half_of, same_rank, value_on_cpu, value_on_htp
 from qnndbg.model.graph import TensorRef
 from qnndbg.model.recording import RunnerName, is_half
 from qnndbg.model.result import LayerResult
@@ -28,7 +28,7 @@ class Values:
 
 
 def values_of(recording: Recording, layer: LayerResult) -> Values | None:
-    """Read the values of a layer; None where the HTP's were not dumped.
+    """Read the values of a layer; None where there are none of the HTP's, see :func:`absence`.
 
     Args:
         recording: the one that the layer is of.
@@ -38,12 +38,27 @@ def values_of(recording: Recording, layer: LayerResult) -> Values | None:
         RecordingError: a tensor is missing or damaged.
     """
     dumped = _find(recording, "held" if layer.given else "htp-tapped", layer)
-    if dumped is None:
-        return None
     half = is_half(recording.manifest.precision)
+    if dumped is None:
+        return _rounded(recording, layer) if layer.given and half else None
     target = value_on_htp(recording.tensor(dumped), layer.encoding, half=half)
     reference, local = (_find(recording, side, layer) for side in CPU)
     return Values(target.reshape(-1), _side(recording, reference, target), _side(recording, local, target))
+
+
+def absence(layer: LayerResult) -> str:
+    """Why there are no values of a layer."""
+    kept = "the HTP holds it as the graph has it" if layer.given else "the recording has none of the HTP's"
+    return layer.reason or kept
+
+
+def _rounded(recording: Recording, layer: LayerResult) -> Values | None:
+    """An input or constant that half floats only round, which is stored as the graph has it."""
+    ref = _find(recording, "local", layer)
+    own = None if ref is None else value_on_cpu(recording.tensor(ref), ref.dtype, half=True)
+    return (
+        None if own is None else Values(half_of(own).reshape(-1), None, np.ascontiguousarray(own).reshape(-1))
+    )
 
 
 def _find(recording: Recording, runner: RunnerName, layer: LayerResult) -> TensorRef | None:

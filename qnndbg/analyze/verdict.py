@@ -8,7 +8,7 @@ from those of the step before, if that is too far. :mod:`qnndbg.analyze.causes` 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -59,6 +59,8 @@ STEPS: dict[StepName, tuple[RunnerName, ...]] = {
     "input": ("htp-given",),
 }
 """Who answers for the rungs, each against the rung before."""
+SPLIT: dict[StepName, tuple[RunnerName, ...]] = {"quantisation": ("quantized",), "backend": ("htp-tapped",)}
+"""The rungs whose error is split over the places that make it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,7 +152,8 @@ def _blame(name: StepName, rung: Rung, evidence: Evidence) -> Verdict:
         named = [p for p in evidence.changes if _leads_to(p.change, rung)]
         return wording.guilty_pass(named[0] if named else None, rung, _before(rung, evidence.ladder), final)
     if name == "backend" and rung.name == "htp":
-        return wording.build_differs(rung, final)
+        suspects = [la for la in sources(evidence.layers) if la.given and la.method == rung.method]
+        return wording.build_differs(rung, final, suspects)
     found = [source for source in evidence.sources if _of_rung(source, name, rung)]
     culprit = culprit_of(found)
     if culprit is None:
@@ -158,11 +161,18 @@ def _blame(name: StepName, rung: Rung, evidence: Evidence) -> Verdict:
     return wording.blamed(_kind(culprit), culprit, found, rung, final)
 
 
-def faults(evidence: Evidence) -> frozenset[tuple[StepName, str, int, int]]:
-    """The steps that are at fault: name of the step, method, sample and output."""
+def faults(
+    evidence: Evidence, steps: Mapping[StepName, tuple[RunnerName, ...]] = STEPS
+) -> frozenset[tuple[StepName, str, int, int]]:
+    """The steps that are at fault: name of the step, method, sample and output.
+
+    Args:
+        evidence: of all rungs.
+        steps: the rungs to look at, by the step that answers for them.
+    """
     return frozenset(
         (name, rung.method, rung.sample, rung.output)
-        for name, rungs in STEPS.items()
+        for name, rungs in steps.items()
         for rung in evidence.ladder
         if rung.name in rungs and _at_fault(name, rung, evidence)
     )

@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING
 
 from qnndbg.model.attribution import PlaceKind, Step
 from qnndbg.model.recording import Failure, Fallback, PassEvent
-from qnndbg.model.result import Cause, Coverage, ErrorMetrics, Rung, Source, Verdict, VerdictKind
+from qnndbg.model.result import (
+    Cause,
+    Coverage,
+    ErrorMetrics,
+    LayerResult,
+    Rung,
+    Source,
+    Verdict,
+    VerdictKind,
+)
 
 if TYPE_CHECKING:
     from qnndbg.analyze.verdict import GuiltyPass, Payload
@@ -77,12 +86,16 @@ def step_only(kind: VerdictKind, rung: Rung, final: Rung | None) -> Verdict:
         kind=kind,
         text=f"{kind}: {who} has {decibels(rung.against_previous)} against the step before; {ending(final)}",
         culprit="",
-        next_step=(
-            "Try a min-max observer, since the default one clips; then more calibration inputs."
-            if kind == "quantisation"
-            else "Look at the layers with the largest local errors, of which many small ones add up."
-        ),
+        next_step=_after_step(kind, rung),
     )
+
+
+def _after_step(kind: VerdictKind, rung: Rung) -> str:
+    if rung.against_previous is not None and rung.against_previous.nonfinite:
+        return "Find where the first NaN or infinity comes from: an input, a division by zero or an overflow."
+    if kind == "quantisation":
+        return "Try a min-max observer, since the default one clips; then more calibration inputs."
+    return "Look at the layers with the largest local errors, of which many small ones add up."
 
 
 def guilty_pass(guilty: GuiltyPass | None, rung: Rung, before: str, final: Rung | None) -> Verdict:
@@ -129,8 +142,20 @@ def guilty_pass(guilty: GuiltyPass | None, rung: Rung, before: str, final: Rung 
     )
 
 
-def build_differs(rung: Rung, final: Rung | None) -> Verdict:
-    """The production build computes something else than the one with the dump."""
+def build_differs(rung: Rung, final: Rung | None, suspects: Sequence[LayerResult] = ()) -> Verdict:
+    """The production build computes something else than the one with the dump.
+
+    Args:
+        rung: of the production build.
+        final: the HTP's last word on that output.
+        suspects: inputs and constants that the HTP does not hold as they are, the worst one first.
+    """
+    step = "take ops off the HTP one after the other (skip_node_op_set) until the two builds agree."
+    if suspects:
+        first = suspects[0]
+        where = where_of(first.module, first.source)
+        what = f"the {first.given} {first.tensor}{f' ({where})' if where else ''}"
+        step = f"Rescale {what} first, which the HTP does not hold as it is; then {step}"
     return Verdict(
         kind="backend",
         text=(
@@ -138,7 +163,7 @@ def build_differs(rung: Rung, final: Rung | None) -> Verdict:
             f"dumps its intermediates, so that its layers cannot be seen; {ending(final)}"
         ),
         culprit="",
-        next_step="Take ops off the HTP one after the other (skip_node_op_set) until the two builds agree.",
+        next_step=step[0].upper() + step[1:],
     )
 
 

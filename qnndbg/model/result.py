@@ -256,6 +256,6 @@ class Comparison(Struct, frozen=True, kw_only=True):
     layers: tuple[LayerResult, ...]
     coverage: Coverage
     sources: tuple[Source, ...] = ()
-    """By falling share; of the outputs of each step."""
+    """Step by step, those of the output that it changes most first, by falling share."""
     findings: tuple[Finding, ...] = ()
     """By severity, then by rule."""

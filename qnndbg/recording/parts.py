@@ -30,14 +30,27 @@ def check_parts(recording: Recording) -> None:
 def lost_parts(recording: Recording) -> tuple[str, ...]:
     """What of a recording is missing or damaged that its report was made from; a sentence on each."""
     found = []
-    for load in (lambda: recording.runs, lambda: recording.attributions, lambda: recording.pass_changes):
+    for load in (
+        lambda: recording.runs,
+        lambda: recording.attributions,
+        lambda: recording.pass_changes,
+        lambda: recording.layer_ladders,
+    ):
         try:
             load()
         except RecordingError as error:
             found.append(error.fact)
     if found:
         return tuple(found)
-    return (*_nonsense(recording), *_missing(recording))
+    return (*(_lost_graphs(recording) or _nonsense(recording)), *_missing(recording))
+
+
+def _lost_graphs(recording: Recording) -> tuple[str, ...]:
+    """The partitions that runs have values of and whose QNN graphs are gone, in one sentence."""
+    runs = recording.runs.values()
+    wanted = {(run.method, v.partition) for run in runs for v in run.values if v.partition is not None}
+    lost = wanted - {(graph.method, graph.partition) for graph in recording.qnn}
+    return (f"{len(lost)} of {len(wanted)} QNN graphs are missing in qnn/",) if lost else ()
 
 
 def _missing(recording: Recording) -> Iterator[str]:
@@ -52,6 +65,10 @@ def _missing(recording: Recording) -> Iterator[str]:
         told = answer.verdict.kind in {"pass", "dtype"} and answer.verdict.share is not None
         if told and answer.verdict.culprit not in {change.name for change in recording.pass_changes}:
             yield f"what the pass {answer.verdict.culprit} changed is missing in pass-changes/"
+        climbed = {(r.method, r.sample) for r in answer.ladder if r.name == "reference"}
+        unclimbed = climbed - {(ladder.method, ladder.sample) for ladder in recording.layer_ladders}
+        if recording.manifest.complete and unclimbed:
+            yield f"{len(unclimbed)} of {len(climbed)} ladders of layers are missing in layer-ladders/"
     refs = set(_refs(recording))
     if count := recording.lost_tensors(refs):
         yield f"{count} of {len(refs)} tensors are missing or cut short in tensors/"

@@ -144,6 +144,13 @@ class Recording:
         """The ladders of the layers, by method and sample."""
         paths = sorted((self.folder / "layer-ladders").glob("*.json"))
         found = [schema.decode(read_part(path), LayerLadder, path.name) for path in paths]
+        for ladder in found:
+            for layer in ladder.layers:
+                if not len(ladder.rungs) == len(layer.against_eager) == len(layer.against_previous):
+                    raise RecordingError(
+                        f"the ladder {ladder.id} of {layer.tensor!r} has not an entry for each rung",
+                        "the recording is damaged; record again",
+                    )
         return tuple(sorted(found, key=lambda ladder: (ladder.method, ladder.sample)))
 
     def run(self, runner: RunnerName, method: str = "forward", sample: int = 0) -> Run | None:

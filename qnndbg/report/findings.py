@@ -33,10 +33,9 @@ def sources_table(sources: tuple[Source, ...], *, everything: bool) -> Renderabl
     table.add_column(justify="right", no_wrap=True)
     table.add_column(no_wrap=True)
     table.add_column()
-    several = len({(s.method, s.sample, s.output) for s in sources}) > 1
     for rows in source_groups(sources, everything=everything):
         first = rows[0]
-        of = f" of output {first.output}" if several else ""
+        of = f" of {output}" if (output := output_of(first, sources)) else ""
         table.add_row("", Text(first.step, "dim"), Text(f"share of the error{of}{_trust(first)}", "dim"))
         for source in rows:
             where = ", ".join(part for part in (source.module, source.source) if part)
@@ -48,6 +47,16 @@ def sources_table(sources: tuple[Source, ...], *, everything: bool) -> Renderabl
     return table
 
 
+def output_of(source: Source, sources: tuple[Source, ...]) -> str:
+    """Which output a source is of, where there are sources of several; with method and sample alike."""
+    named = {(s.method, s.sample, s.output) for s in sources}
+    if len(named) < 2:
+        return ""
+    method = f" of {source.method}" if len({s.method for s in sources}) > 1 else ""
+    sample = f" in sample {source.sample}" if len({s.sample for s in sources}) > 1 else ""
+    return f"output {source.output}{method}{sample}"
+
+
 def _trust(source: Source) -> str:
     """Of shares that were estimated, what they add up to: where that is all of it they can be trusted."""
     if source.measured or source.explained is None:
@@ -56,7 +65,7 @@ def _trust(source: Source) -> str:
 
 
 def source_groups(sources: tuple[Source, ...], *, everything: bool) -> list[tuple[Source, ...]]:
-    """The sources of each step and output; only the first output of each step unless all are asked for."""
+    """The sources of each step and output; only the worst output of each step unless all are asked for."""
     groups: dict[tuple[str, str, int, int], list[Source]] = {}
     for source in sources:
         groups.setdefault((source.step, source.method, source.sample, source.output), []).append(source)
@@ -79,7 +88,8 @@ def findings_list(findings: tuple[Finding, ...], *, everything: bool) -> Rendera
     if not rest:
         return grid
     rules = ", ".join(rule if count == 1 else f"{rule} ×{count}" for rule, count in sorted(rest.items()))
-    return Group(grid, Text(f"{wording.counted(rest.total(), 'note')} ({rules}): --all", "dim"))
+    notes = Text(f"{wording.counted(rest.total(), 'note')} ({rules}): --all", "dim")
+    return Group(grid, notes) if shown else notes  # a table without rows is an empty line
 
 
 def _finding(found: Finding) -> RenderableType:

@@ -14,7 +14,7 @@ from qnndbg.analyze.wording import culprit_name, short_op
 from qnndbg.model.recording import Environment, Failure, Manifest, PassEvent
 from qnndbg.model.result import Comparison, Coverage, Finding, LayerResult, Rung, Source
 from qnndbg.report import units
-from qnndbg.report.findings import SHOWN_SOURCES, source_groups
+from qnndbg.report.findings import SHOWN_SOURCES, output_of, source_groups
 from qnndbg.report.ladder import by_output, change, folded, output_title
 from qnndbg.report.ladder import legend as told_alone
 from qnndbg.report.layers import ORDERS, held_as_given, legend, lsb_or_ulp, ordered, told
@@ -136,7 +136,7 @@ def _sources(sources: tuple[Source, ...]) -> str:
     rows = [
         (
             units.effect(source.share),
-            source.step,
+            ", ".join(filter(None, (source.step, output_of(source, sources)))),
             code(culprit_name(source)),
             escaped(source.detail),
             code(place(source.module, source.source)),

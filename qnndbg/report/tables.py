@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, get_args, get_type_hints
 
 import msgspec
 
-from qnndbg.analyze.values import values_of
+from qnndbg.analyze.values import absence, values_of
 from qnndbg.analyze.verdict import empty_comparison
 from qnndbg.errors import UsageError
 from qnndbg.model.recording import Fallback, PassEvent
@@ -96,7 +96,8 @@ class Tables:
         """The elements of one QNN tensor as real numbers, in the HTP's layout, a row each.
 
         Columns ``reference`` (the CPU on its own inputs), ``local`` (the CPU on the HTP's inputs of that op)
-        and ``htp``; the index counts along the axes.
+        and ``htp``; the index counts along the axes. An input or constant has no ``reference``, and as
+        ``local`` what the graph has.
 
         Args:
             tensor: QNN's name, as in :meth:`layers`.
@@ -111,7 +112,7 @@ class Tables:
         layer = self._layer(tensor, method, partition)
         values = values_of(self.recording, layer)
         if values is None:
-            raise UsageError(f"{tensor} has no values: {layer.reason or 'they were not dumped'}")
+            raise UsageError(f"{tensor} has no values: {absence(layer)}")
         sides = {"reference": values.reference, "local": values.local, "htp": values.target}
         axes = [range(size) for size in layer.shape] or [range(values.target.size)]
         index = pd.MultiIndex.from_product(axes, names=[f"axis {axis}" for axis in range(len(axes))])

@@ -38,6 +38,8 @@ from qnndbg.report.standing import reached
 SHOWN_LAYERS = 15
 FLOOR_LEGEND = "×floor: times what rounding explains"
 EFFECT_LEGEND = "effect: share of the output's error"
+WORST_LEGEND = "effect: of the worst output's error"
+"""Where there are several outputs; in 80 columns."""
 LABEL = 13
 """Cells for the names of the sections below the tables."""
 
@@ -72,7 +74,7 @@ def print_report(
         table = ladder_table(answer.ladder, console.width - 2, everything=layers is None)
         console.print(title, Padding(table, (0, 0, 0, 2)), sep="\n")
     if any(layer.accumulated or layer.local for layer in answer.layers):
-        console.print(_layers(answer.layers, layers, sort, console.width))
+        console.print(_layers(answer, layers, sort, console.width))
     if answer.sources:
         title = _title("Sources", "where the error of the output is made")
         made = sources_table(answer.sources, everything=layers is None)
@@ -113,7 +115,8 @@ def _title(name: str, rest: str) -> Text:
     return Text.assemble("\n", (name, "bold"), "  ", (rest, "dim"))
 
 
-def _layers(layers: tuple[LayerResult, ...], limit: int | None, sort: Order, width: int) -> Group:
+def _layers(answer: Comparison, limit: int | None, sort: Order, width: int) -> Group:
+    layers = answer.layers
     compared = told(ordered(layers, sort), layers)
     if limit is None:
         compared = tuple(layer for layer in ordered(layers, sort) if layer.accumulated or layer.local)
@@ -122,7 +125,9 @@ def _layers(layers: tuple[LayerResult, ...], limit: int | None, sort: Order, wid
     title = _title("Layers", f"{len(shown)} of {len(compared)}, {ORDERS[sort]}{more}")
     signs = (*legend(layers), f"{lsb_or_ulp(layers)} of the worst element")
     effects = any(layer.effect is not None for layer in layers)
-    below = [FLOOR_LEGEND, *([EFFECT_LEGEND] if effects else [])]
+    several = len({(rung.method, rung.sample, rung.output) for rung in answer.ladder}) > 1
+    effect = WORST_LEGEND if several else EFFECT_LEGEND
+    below = [FLOOR_LEGEND, *([effect] if effects else [])]
     lines = "\n".join(f"  {' · '.join(line)}" for line in (signs, below))
     return Group(title, layer_table(shown, layers, width), Text(lines, "dim"))
 

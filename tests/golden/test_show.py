@@ -55,7 +55,9 @@ def test_json_is_the_report_and_nothing_else(
 ) -> None:
     assert main(["show", write(tmp_path / "mixed.qnndbg", mixed), "--format", "json"]) == 0
     printed = capsys.readouterr()
-    assert json.loads(printed.out) == json.loads((GOLDEN / "mixed.json").read_text(encoding="utf-8"))
+    made = json.loads((GOLDEN / "mixed.json").read_text(encoding="utf-8"))
+    ladder = {"method": "forward", "sample": 0, "rungs": [], "layers": []}
+    assert json.loads(printed.out) == made | {"layer_ladders": [ladder]}
     assert printed.err == ""
 
 
@@ -129,6 +131,7 @@ def test_a_terminal_without_unicode_gets_what_it_can_show(
         ("attributions", "1 of 1 attributions are missing in attributions/"),
         ("runs", "10 of 10 runs are missing in runs/: annotation, eager, edge, export, htp, htp-given,"),
         ("runs/htp.json", "1 of 10 runs are missing in runs/: htp"),
+        ("layer-ladders", "1 of 1 ladders of layers are missing in layer-ladders/"),
         ("tensors", "1 of 1 tensors are missing or cut short in tensors/"),
     ],
 )

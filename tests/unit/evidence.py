@@ -57,11 +57,10 @@ def quantised(model: float, edge: float, htp: float, final: float) -> tuple[Rung
     )
 
 
-def half(htp: float) -> tuple[Rung, ...]:
+def half(htp: float, **fields: Any) -> tuple[Rung, ...]:
     """A ladder in fp16 in which nothing but the HTP errs."""
-    return ladder(
-        ("export", EXACT, EXACT), ("reference", EXACT, EXACT), ("htp-tapped", htp, htp), ("htp", htp, EXACT)
-    )
+    kept = (("export", EXACT, EXACT), ("reference", EXACT, EXACT))
+    return ladder(*kept, ("htp-tapped", htp, htp), ("htp", htp, EXACT), **fields)
 
 
 def evidence(rungs: tuple[Rung, ...], **fields: Any) -> Evidence:

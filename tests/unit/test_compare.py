@@ -370,12 +370,12 @@ def test_a_layer_that_reads_what_overflows_half_floats_is_known(
     assert [layer.overflowed for layer in maker.compared().layers] == [False, reads]
 
 
-def test_sources_are_of_each_output(maker: Maker) -> None:
+def test_sources_are_of_each_output_the_worst_one_first(maker: Maker) -> None:
     maker.partition(0, [Tensor(name="relu@0", made_by=node("relu"), htp=RAW, reference=EXACT)])
     for found in (attribution(0, 0.1, 0.9), attribution(1, 0.5, 0.25)):
         maker.writer.attribution(found)
     sources = maker.compared().sources
-    assert [(s.output, s.share, s.cause) for s in sources] == [(0, 0.9, "kernel"), (1, 0.25, "kernel")]
+    assert [(s.output, s.share, s.cause) for s in sources] == [(1, 0.25, "kernel"), (0, 0.9, "kernel")]
 
 
 def test_recording_that_ended_before_any_run(maker: Maker) -> None:

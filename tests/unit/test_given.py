@@ -10,6 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from qnndbg.analyze.compare import compare
+from qnndbg.analyze.values import absence, values_of
 from qnndbg.model.graph import Graph, Node, Ref
 from qnndbg.model.recording import Held, QnnGraph, QnnOp, QnnTensor, Run, Value
 from qnndbg.model.result import MAX_SQNR_DB, Comparison, Counted, LayerResult
@@ -187,3 +188,21 @@ def test_the_steps_of_half_floats_are_given_in_half_precision_only(tmp_path: Pat
         layer = of(Made(tmp_path / precision, precision).compared(held=pair), "w@0")
         assert layer.local is not None
         assert (layer.local.max_ulp is not None) == known
+
+
+def test_values_are_those_of_the_graph_rounded_where_no_more_is_lost(made: Made) -> None:
+    third = np.array([1 / 3, 70000.0, 1e-9], np.float32)
+    layer = of(made.compared(held={"w@0": (third, None)}), "w@0")
+    values = values_of(open_recording(made.writer.folder), layer)
+    assert values is not None
+    assert values.reference is None
+    assert values.local is not None
+    assert values.local.tolist() == third.tolist()
+    assert values.target.tolist() == [float(np.float16(1 / 3)), 70016.0, 0.0]  # a step of 64 from 65536 on
+
+
+def test_what_is_held_as_it_is_has_no_values_of_its_own(tmp_path: Path) -> None:
+    made = Made(tmp_path, precision="8a8w")
+    layer = of(made.compared(), "w@0")
+    assert values_of(open_recording(tmp_path), layer) is None
+    assert absence(layer) == "the HTP holds it as the graph has it"

@@ -11,12 +11,14 @@ from msgspec.structs import replace
 from qnndbg.analyze.compare import compare
 from qnndbg.errors import RecordingError
 from qnndbg.model.attribution import Attribution, PassChange
+from qnndbg.model.layer_ladder import LayerLadder, LayerRungs
 from qnndbg.model.recording import Run
+from qnndbg.model.result import Rung
 from qnndbg.recording.parts import lost_parts
 from qnndbg.recording.store import open_recording
 from qnndbg.recording.writer import Writer
 from tests.unit.evidence import attribution, effect
-from tests.unit.recordings import Maker, Tensor, node, raw, real
+from tests.unit.recordings import Maker, Tensor, manifest, node, raw, real
 
 IN_PART = effect(partition=0)
 CHANGE = PassChange(
@@ -123,3 +125,44 @@ def test_what_a_guilty_pass_changed_is_missed(tmp_path: Path) -> None:
     assert lost_parts(open_recording(tmp_path)) == (
         "what the pass Wrong changed is missing in pass-changes/",
     )
+
+
+def climbed(folder: Path) -> Path:
+    """A complete recording with a ladder of its layer; gives the file of that."""
+    maker = recorded(folder)
+    maker.writer.manifest(manifest(complete=True))
+    maker.writer.run(Run(runner="reference", results=(maker.writer.tensor(real(1, 2, 3)),)))
+    both = Rung(name="reference", output=0, against_eager=None, against_previous=None)
+    layer = LayerRungs(
+        tensor="relu@0", partition=0, against_eager=(200.0, 40.0), against_previous=(None, 40.0)
+    )
+    maker.writer.layer_ladder(LayerLadder(rungs=("eager", "reference"), layers=(layer,)))
+    maker.writer.comparison(replace(maker.compared(), ladder=(both,)))
+    (file,) = (folder / "layer-ladders").iterdir()
+    return file
+
+
+def test_a_ladder_of_layers_is_missed(tmp_path: Path) -> None:
+    file = climbed(tmp_path)
+    assert lost_parts(open_recording(tmp_path)) == ()
+    file.unlink()
+    said = "1 of 1 ladders of layers are missing in layer-ladders/"
+    assert lost_parts(open_recording(tmp_path)) == (said,)
+
+
+def test_a_ladder_of_layers_that_cannot_be_is_told(tmp_path: Path) -> None:
+    file = climbed(tmp_path)
+    file.write_text(file.read_text().replace("200.0,", "", 1))
+    said = "the ladder forward.0 of 'relu@0' has not an entry for each rung"
+    assert lost_parts(open_recording(tmp_path)) == (said,)
+    file.write_text("{")
+    (said,) = lost_parts(open_recording(tmp_path))
+    assert said.startswith("forward.0.json does not hold what a recording must hold")
+
+
+def test_a_qnn_graph_is_missed_once(tmp_path: Path) -> None:
+    maker = recorded(tmp_path)
+    maker.writer.comparison(maker.compared())
+    (graph,) = (tmp_path / "qnn").iterdir()
+    graph.unlink()
+    assert lost_parts(open_recording(tmp_path)) == ("1 of 1 QNN graphs are missing in qnn/",)

@@ -184,6 +184,17 @@ def test_the_other_side_of_each_limit(found: Evidence, kind: VerdictKind) -> Non
     assert (verdict.kind, verdict.culprit) == (kind, "")
 
 
+def test_a_weight_that_is_lost_is_looked_at_first_where_builds_differ() -> None:
+    rungs = ladder(("reference", EXACT, EXACT), ("htp-tapped", 70.0, 70.0), ("htp", 9.0, 9.0))
+    lost = layer("up", local=error(10.0, rms=1.0), accumulated=None, floor=0.1)
+    found = evidence(rungs, layers=(replace(lost, tensor="x@0"), replace(lost, given="constant")))
+    assert judge(found).next_step == (
+        "Rescale the constant aten_up_default@0 (module block.up, net.py:7) first, which the HTP does not "
+        "hold as it is; then take ops off the HTP one after the other (skip_node_op_set) until the two "
+        "builds agree."
+    )
+
+
 def test_whole_verdict_on_a_kernel() -> None:
     found = evidence(quantised(64.1, EXACT, 20.0, 19.9), sources=(source(),))
     assert judge(found) == Verdict(
@@ -264,6 +275,7 @@ def test_elements_that_turn_non_finite_outrank_everything() -> None:
     assert verdict.text.endswith(
         "the output has 2 elements that are NaN or infinite on one side against eager"
     )
+    assert judge(evidence((*rungs[:-1], lost))).next_step.startswith("Find where the first NaN or infinity")
 
 
 def test_layers_without_an_output_are_incomplete_and_never_clean() -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from qnndbg.analyze.rules.catalog import CATALOG
-from qnndbg.analyze.verdict import Evidence, StepName, faults
+from qnndbg.analyze.verdict import SPLIT, Evidence, StepName, faults
 from qnndbg.analyze.wording import one_line
 from qnndbg.model.graph import Graph, Origin
 from qnndbg.model.result import Finding, Severity
@@ -25,6 +25,13 @@ class Context:
     def faults(self) -> frozenset[tuple[StepName, str, int, int]]:
         """The steps that make an output wrong: step, method, sample and output."""
         return faults(self.evidence)
+
+    @functools.cached_property
+    def split_faults(self) -> frozenset[tuple[StepName, str, int, int]]:
+        """Those whose error the sources make: no other build's, nor that of an output with other bytes."""
+        swapped = {(payload.method, payload.output) for payload in self.evidence.payloads}
+        wrong = faults(self.evidence, SPLIT)
+        return frozenset(f for f in wrong if f[0] != "backend" or (f[1], f[3]) not in swapped)
 
     def is_wrong(self, step: StepName, method: str) -> bool:
         """Whether a step makes any output of a method wrong."""

@@ -16,26 +16,28 @@ CULPABLE = 0.2
 
 def find(context: Context) -> Iterator[Finding]:
     """Sources by their cause, ops above their noise floor, what is not finite, and fused clips."""
-    named: set[tuple[str, str]] = set()
-    for source in context.evidence.sources:
-        if (key := (source.method, source.name)) not in named:
-            named.add(key)
-            yield _of_source(context, source)
+    worst: dict[tuple[str, str], Source] = {}
+    for source in sorted(context.evidence.sources, key=lambda source: not _is_error(context, source)):
+        worst.setdefault((source.method, source.name), source)
+    for source in worst.values():
+        yield _of_source(context, source)
     for layer in context.evidence.layers:
-        if layer.fused and (layer.method, layer.tensor) not in named:
+        if layer.fused and (layer.method, layer.tensor) not in worst:
             yield _fused(layer)
         if layer.local is not None and layer.local.nonfinite:
             yield _not_finite(layer)
     for layer in sources(context.evidence.layers):
-        if (layer.method, layer.tensor) not in named:
+        if (layer.method, layer.tensor) not in worst:
             yield _above_floor(layer)
 
 
+def _is_error(context: Context, source: Source) -> bool:
+    wrong = (source.step, source.method, source.sample, source.output) in context.split_faults
+    return wrong and source.share >= CULPABLE  # a negative share makes up for others
+
+
 def _of_source(context: Context, source: Source) -> Finding:
-    wrong = (source.step, source.method, source.sample, source.output) in context.faults
-    severity: Severity = "note"
-    if wrong:
-        severity = "error" if source.share >= CULPABLE else "note"  # a negative share makes up for others
+    severity: Severity = "error" if _is_error(context, source) else "note"
     share = percent(source.share, 1)
     return finding(
         CAUSE_RULES[source.cause],

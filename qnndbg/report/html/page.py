@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from qnndbg.analyze.histogram import Histogram, error_histogram, value_histogram
 from qnndbg.analyze.program_view import program_view
 from qnndbg.analyze.timeline import Step, timeline
-from qnndbg.analyze.values import values_of
+from qnndbg.analyze.values import absence, values_of
 from qnndbg.analyze.verdict import empty_comparison
 from qnndbg.analyze.view import View, views
 from qnndbg.errors import RecordingError
@@ -101,7 +101,7 @@ def _closeups(recording: Recording, answer: Comparison) -> Iterator[Closeup]:
             errors=None if values is None else error_histogram(values, layer),
             values=None if values is None else value_histogram(values, layer),
             steps=steps,
-            problem="" if values is not None else "its values are not in the recording",
+            problem="" if values is not None else absence(layer),
         )
 
 

@@ -11,7 +11,7 @@ from qnndbg.analyze.wording import counted, culprit_name
 from qnndbg.model.recording import Failure, Fallback, Manifest, PassEvent, Stage
 from qnndbg.model.result import Comparison, Coverage, Finding, Source
 from qnndbg.report import units
-from qnndbg.report.findings import source_groups
+from qnndbg.report.findings import output_of, source_groups
 from qnndbg.report.html.markup import Content, Markup, Section, card, el, section, table
 from qnndbg.report.html.page import Page
 from qnndbg.report.layers import held_as_given
@@ -91,7 +91,10 @@ def sources(answer: Comparison) -> Section | None:
     if not groups:
         return None
     cards = [
-        card(el("h3", group[0].step), el("ol", [_source(source) for source in group], class_="sources"))
+        card(
+            el("h3", ", ".join(filter(None, (group[0].step, output_of(group[0], answer.sources))))),
+            el("ol", [_source(source) for source in group], class_="sources"),
+        )
         for group in groups
     ]
     note = "who makes the error of the output, step by step"

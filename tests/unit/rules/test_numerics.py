@@ -9,8 +9,10 @@ import pytest
 from msgspec.structs import replace
 
 from qnndbg.analyze.causes import sources_of
+from qnndbg.analyze.verdict import Payload
 from qnndbg.model.attribution import Effect
-from tests.unit.evidence import EXACT, attribution, effect, error, half, layer, quantised, rounding
+from qnndbg.model.result import Severity
+from tests.unit.evidence import EXACT, attribution, effect, error, half, ladder, layer, quantised, rounding
 from tests.unit.rules.cases import SOUND, WRONG, Case, Made, check_fires, check_misses
 
 HALF = effect(half=True)
@@ -142,3 +144,35 @@ def test_a_source_is_an_error_if_it_makes_a_fifth_of_a_wrong_output(
     made = backend(replace(HALF, peak=1e6, exact=share, linear=share), ladder)
     case = Case(rule="QD101", severity=severity, where=MUL, fires=made, misses=made)  # type: ignore[arg-type]
     check_fires(case, tmp_path)
+
+
+OVERFLOW = sources_of(attribution(replace(HALF, peak=1e6, exact=0.9)))
+OUTPUT_1 = tuple(replace(source, output=1) for source in OVERFLOW)
+ONLY_BUILT = ladder(("reference", EXACT, EXACT), ("htp-tapped", 80.0, 80.0), ("htp", 20.0, 20.0))
+SWAPPED = Payload(method="forward", output=0, tensor="topk@0", op="aten.topk.default", source="", detail="")
+
+
+@pytest.mark.parametrize(
+    ("made", "severity"),
+    [
+        pytest.param(
+            Made(ladder=(*SOUND, *half(20.0, output=1)), evidence={"sources": OVERFLOW + OUTPUT_1}),
+            "error",
+            id="a sound output does not hide the wrong one",
+        ),
+        pytest.param(
+            Made(ladder=ONLY_BUILT, evidence={"sources": OVERFLOW}),
+            "note",
+            id="sources are of the build that dumps",
+        ),
+        pytest.param(
+            Made(ladder=WRONG, evidence={"sources": OVERFLOW, "payloads": (SWAPPED,)}),
+            "note",
+            id="what is handed out is something else",
+        ),
+    ],
+)
+def test_a_source_is_an_error_where_it_makes_the_error(
+    made: Made, severity: Severity, tmp_path: Path
+) -> None:
+    check_fires(Case(rule="QD101", severity=severity, where=MUL, fires=made, misses=made), tmp_path)

@@ -126,6 +126,8 @@ def _blamed(case: Case, one: Judgement) -> Judgement:
 def _by(parting: Parting | None) -> str:
     if parting is None:
         return ""
+    if parting.kind == "start":
+        return "the model"
     run = parting.b or parting.a
     return f"{run.name} ({parting.stage})" if run and run.name else parting.what or parting.stage
 

@@ -13,6 +13,7 @@ from qnndbg.analyze.baseline.reduce import baseline_of
 from qnndbg.errors import LoweringError, NothingComparedError, RecordingError
 from qnndbg.gate.policy import Policy, parse_policy
 from qnndbg.gate.triage import triage
+from qnndbg.model.graph import Graph
 from qnndbg.model.recording import Accuracy, Failure, Fallback, Method, Port
 from qnndbg.model.result import LayerResult, Rung
 from qnndbg.model.triage import Judgement
@@ -152,6 +153,19 @@ def test_output_that_turned_not_finite_or_is_gone(tmp_path: Path) -> None:
     gone = triage(recorded(tmp_path / "c", ladder=(rung("quantized", 45.0),)), a, Policy())
     assert shown(gone.judgements) == [("output", "output 0", "missing")]
     assert not gone.passed
+
+
+def test_another_model_is_to_blame_itself_not_the_stage_that_it_came_from(tmp_path: Path) -> None:
+    def of_model(name: str, graph: Graph, htp: float) -> Recording:
+        answer = compared_by(of(1.0), ladder=(rung("htp", htp),))
+        steps = [("export", "", graph), ("preprocess", "", graph)]
+        return lowering(tmp_path / name, steps, comparison=answer, qnn=True)
+
+    other = edited(plain(), "relu", target="aten.sigmoid.default")
+    found = triage(of_model("b", other, 20.0), baseline_of(of_model("a", plain(), 40.0)), Policy())
+    assert found.parting is not None
+    assert found.parting.kind == "start"
+    assert [one.blame.by for one in found.judgements if one.blame] == ["the model"]
 
 
 def test_blame_is_the_pass_where_they_part(tmp_path: Path) -> None:

@@ -241,6 +241,21 @@ def test_coverage(tmp_path: Path) -> None:
         triage(recorded(tmp_path / "c", coverage=0), a, Policy())
 
 
+def test_limits_of_what_is_not_there_are_said(tmp_path: Path) -> None:
+    text = """
+        output = [{index = 0, drop_db = 1}, {index = 0, method = "decode"}, {index = 7, sqnr_db = 1}]
+        op = [{match = "aten.relu.*", excess = 9}, {match = "aten.gelu.*", excess = 9}]
+        module = [{match = "encoder.*", excess = 9}]
+    """
+    a = recorded(tmp_path / "a")
+    assert triage(a, a, parse_policy(text, "p")).notes == (
+        "there is no output 0 of decode, for which the policy has limits",
+        "there is no output 7 of forward, for which the policy has limits",
+        "no op is aten.gelu.*, for which the policy has a limit",
+        "no module is encoder.*, for which the policy has a limit",
+    )
+
+
 def test_waiver(tmp_path: Path) -> None:
     a, b = recorded(tmp_path / "a", of(1.0)), recorded(tmp_path / "b", of(9.0), htp=30.0)
     text = "[[waiver]]\nmatch='{}'\nreason='known'\nexpires=2030-01-01\n"

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import pytest
+
+from qnndbg.analyze.diff.recordings import diff_recordings
 from qnndbg.model.diff import RungDiff
 from qnndbg.model.result import ErrorMetrics
-from qnndbg.report.diff_words import change_of, delta, shown, significant
+from qnndbg.report.diff_words import change_of, delta, headline, shown, significant
+from tests.unit.lowerings import lowering, plain
 from tests.unit.test_diff_layers import EQUAL, error
 
 ROUNDED, COARSE = error(153.0), error(49.3)
@@ -43,3 +49,18 @@ def test_eager_is_shown_where_one_side_lacks_it() -> None:
     assert not shown(rung(EQUAL, error(200.0), "eager"))
     assert shown(rung(EQUAL, None, "eager"))
     assert shown(rung(EQUAL, EQUAL))
+
+
+@pytest.mark.parametrize(
+    ("runner", "answer", "said"),
+    [("eager", 4.0000005, True), ("eager", 4.5, False), ("htp", 4.0000005, False)],
+)
+def test_answer_of_the_cpu_that_differs_by_rounding_is_said_to(
+    tmp_path: Path, runner: str, answer: float, said: bool
+) -> None:
+    steps = [("transform", "", plain())]
+    a = lowering(tmp_path / "a", steps, results={runner: [3.0, 4.0]})
+    b = lowering(tmp_path / "b", steps, results={runner: [3.0, answer]})
+    words = headline(diff_recordings(a, b))
+    assert words.startswith("different: ")
+    assert words.endswith(", by no more than float32 rounds") == said

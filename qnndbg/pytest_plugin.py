@@ -103,17 +103,17 @@ class Check:
         from qnndbg.analyze.baseline.reduce import baseline_of
         from qnndbg.errors import UsageError
         from qnndbg.gate.triage import compared, triage
-        from qnndbg.recording.baseline import BASELINE_SUFFIX, outdated, write_baseline
+        from qnndbg.recording.baseline import BASELINE_SUFFIX, absent, outdated, write_baseline
         from qnndbg.recording.store import open_recording
 
         place = self.config.rootpath / self.config.getini("qnndbg_snapshots") / f"{name}{BASELINE_SUFFIX}"
         update = self.config.getoption(UPDATE)
-        if not (update or place.exists()):
+        if absent(place) and not update:
             shown = place.relative_to(self.config.rootpath)
             raise UsageError(
                 f"there is no baseline {shown}", f"make one of what there is now: pytest {UPDATE}"
             )
-        before = place.exists() and not (update and outdated(place))
+        before = not absent(place) and not (update and outdated(place))
         found = triage(recording, open_recording(place), self._policy()) if before else None
         if update:
             compared(recording)

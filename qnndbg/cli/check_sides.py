@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from qnndbg.errors import LoweringError, NothingComparedError, UsageError
-from qnndbg.recording.baseline import BASELINE_SUFFIX, outdated
+from qnndbg.recording.baseline import BASELINE_SUFFIX, absent, outdated
 from qnndbg.recording.place import SUFFIX
 from qnndbg.recording.store import Recording, open_recording
 
@@ -69,12 +69,12 @@ def opened(path: Path | None, what: str, *, update: bool) -> Recording | None:
         UsageError: it is missing, and must not be.
         RecordingError: it cannot be read.
     """
-    if path is None or (update and (not path.exists() or outdated(path))):
+    if path is None or (update and (absent(path) or outdated(path))):
         return None
-    if not path.exists():
+    if absent(path):
         raise UsageError(
             f"there is no baseline {path}",
-            f"make one of what there is now, as in: qnndbg check --update {what}; "
+            f"make one of what there is now, as in: qnndbg check --update --baseline {path} {what}; "
             "or ask the policy alone with --no-baseline",
         )
     return open_recording(path)

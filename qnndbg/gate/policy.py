@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import datetime
 import difflib
+import math
 import re
 import tomllib
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from qnndbg.analyze.causes import FLOOR_LIMIT
 from qnndbg.errors import UsageError
 
 POLICY_FILE = "qnndbg.toml"
+
+AtLeastZero = Annotated[float, Meta(ge=0)]
+Share = Annotated[float, Meta(ge=0, le=1)]
+Words = Annotated[str, Meta(min_length=1)]
 
 
 class _Table(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -25,51 +30,51 @@ class _Table(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 class Limits(_Table, frozen=True, kw_only=True):
     """What holds where nothing else is said."""
 
-    excess: float = FLOOR_LIMIT
+    excess: AtLeastZero = FLOOR_LIMIT
     """Local error of a layer over its noise floor, at most."""
-    drop_db: float = 1.0
+    drop_db: AtLeastZero = 1.0
     """What an output's SQNR against eager may fall by from the baseline."""
     sqnr_db: float | None = None
     """SQNR of every output against eager, at least."""
-    accuracy_drop: float = 0.0
+    accuracy_drop: Share = 0.0
     """Share of the labelled samples that the HTP may get wrong and the baseline had right."""
-    coverage: float = 0.0
+    coverage: Share = 0.0
     """Share of the QNN tensors that must be compared."""
 
 
 class OutputLimit(_Table, frozen=True, kw_only=True):
     """Limits of one output."""
 
-    index: int
+    index: Annotated[int, Meta(ge=0)]
     method: str = "forward"
-    drop_db: float | None = None
+    drop_db: AtLeastZero | None = None
     sqnr_db: float | None = None
 
 
 class LayerLimit(_Table, frozen=True, kw_only=True):
     """Limit of the layers whose op, or module path, matches."""
 
-    match: str
+    match: Words
     """A glob."""
-    excess: float
+    excess: AtLeastZero
 
 
 class AllowedFallback(_Table, frozen=True, kw_only=True):
     """An op that may stay on the CPU."""
 
-    match: str
+    match: Words
     """A glob for the op, or for the node."""
-    reason: str
+    reason: Words
 
 
 class AllowedDtype(_Table, frozen=True, kw_only=True):
     """A change of dtype that is wanted."""
 
-    match: str
+    match: Words
     """A glob for tensor, op or module path."""
     before: str = "*"
     now: str = "*"
-    reason: str
+    reason: Words
 
 
 class Allow(_Table, frozen=True, kw_only=True):
@@ -82,11 +87,11 @@ class Allow(_Table, frozen=True, kw_only=True):
 class Waiver(_Table, frozen=True, kw_only=True):
     """A regression that is let pass until a day."""
 
-    match: str
+    match: Words
     """A glob for tensor, op, module path, or such as ``output 0``."""
     subject: Literal["", "output", "accuracy", "layer", "dtype", "fallback", "coverage"] = ""
     """Of one kind only; empty for all."""
-    reason: str
+    reason: Words
     expires: datetime.date
     """The last day on which it holds."""
 
@@ -130,6 +135,8 @@ def read_policy(path: Path, today: datetime.date) -> Policy:
         text = path.read_text(encoding="utf-8")
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror}", "give the path of a policy") from error
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{path} is no TOML: it is not UTF-8", "save it as UTF-8") from error
     policy = parse_policy(text, path.name)
     for waiver in policy.waiver:
         if waiver.expires < today:
@@ -151,11 +158,20 @@ def parse_policy(text: str, name: str) -> Policy:
         UsageError: it is no TOML, or no policy.
     """
     try:
-        return msgspec.convert(tomllib.loads(text), Policy, builtin_types=(datetime.date,))
+        return msgspec.convert(
+            tomllib.loads(text, parse_float=_number), Policy, builtin_types=(datetime.date,)
+        )
     except tomllib.TOMLDecodeError as error:
         raise UsageError(f"{name} is no TOML: {error}", "see docs/reference/policy.md") from error
     except msgspec.ValidationError as error:
         raise _refused(str(error), name) from error
+
+
+def _number(text: str) -> float:
+    number = float(text)
+    if math.isnan(number):
+        raise UsageError("a policy holds nan, above and below which is nothing", "give a number")
+    return number
 
 
 def _refused(message: str, name: str) -> UsageError:

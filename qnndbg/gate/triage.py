@@ -126,6 +126,8 @@ def _blamed(case: Case, one: Judgement) -> Judgement:
 def _by(parting: Parting | None) -> str:
     if parting is None:
         return ""
+    if parting.kind == "start":
+        return "the model"
     run = parting.b or parting.a
     return f"{run.name} ({parting.stage})" if run and run.name else parting.what or parting.stage
 
@@ -138,6 +140,19 @@ def _notes(case: Case, judged: list[Judgement]) -> Iterator[str]:
     for waiver in case.policy.waiver:
         if not any(_waives(waiver, one) for one in judged if one.status != "unchanged"):
             yield f"the waiver for {waiver.match} waives nothing; take it out"
+    yield from _idle_limits(case.policy, case.now)
+
+
+def _idle_limits(policy: Policy, now: Comparison) -> Iterator[str]:
+    """Limits of what is not there: a misspelt name would hold nothing."""
+    outputs = {(rung.method, rung.output) for rung in now.ladder}
+    for output in policy.output:
+        if (output.method, output.index) not in outputs:
+            yield f"there is no output {output.index} of {output.method}, for which the policy has limits"
+    for kind, entries in (("op", policy.op), ("module", policy.module)):
+        for entry in entries:
+            if not any(matches(entry.match, getattr(layer, kind)) for layer in now.layers):
+                yield f"no {kind} is {entry.match}, for which the policy has a limit"
 
 
 def _of_sides(diff: Diff) -> Iterator[str]:

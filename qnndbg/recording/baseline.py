@@ -6,7 +6,7 @@ not stays out of it. Not compressed, for the same reason.
 
 from __future__ import annotations
 
-import shutil
+import tempfile
 from pathlib import Path
 
 from msgspec import Struct
@@ -18,7 +18,6 @@ from qnndbg.model.graph import Graph
 from qnndbg.model.recording import PassEvent, QnnGraph, QnnOp, QnnTensor, Run
 from qnndbg.model.result import Comparison, LayerResult, Rung
 from qnndbg.recording import lines, schema
-from qnndbg.recording.place import partial
 from qnndbg.recording.store import Recording, read_part
 
 FRONT = "baseline.json"
@@ -87,19 +86,36 @@ def write_baseline(folder: Path, baseline: Baseline) -> None:
     """Write a baseline in the place of the one that is there; equal ones have equal bytes.
 
     Raises:
-        UsageError: something else is there.
+        UsageError: something else is there, or it cannot be written.
     """
-    if folder.exists() and not (folder / FRONT).is_file():
+    if not absent(folder) and not (folder / FRONT).is_file():
         raise UsageError(f"{folder} is there and is no baseline", "move it away, or give another name")
-    new = partial(folder)
-    shutil.rmtree(new, ignore_errors=True)
-    for name, text in sorted(_files(baseline.data).items()):
-        path = new / name
+    files = _files(baseline.data)
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=f".{folder.name}.", dir=folder.parent) as place:
+            _put(Path(place), files, folder)
+    except OSError as error:
+        raise UsageError(
+            f"{folder} cannot be written: {error.strerror}",
+            "check the path, its permissions, and that no other process writes it",
+        ) from error
+
+
+def _put(place: Path, files: dict[str, bytes], folder: Path) -> None:
+    """Write to a place of our own, then change places, so that another writer never sees a half of it."""
+    for name, text in sorted(files.items()):
+        path = place / "new" / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(text)
     if folder.exists():
-        shutil.rmtree(folder)
-    new.rename(folder)
+        folder.rename(place / "old")
+    (place / "new").rename(folder)
+
+
+def absent(folder: Path) -> bool:
+    """Whether there is nothing that a baseline would replace: no folder, or an empty one."""
+    return not folder.exists() or (folder.is_dir() and not any(folder.iterdir()))
 
 
 def _files(data: BaselineData) -> dict[str, bytes]:
@@ -151,6 +167,19 @@ def open_baseline(folder: Path) -> Baseline:
             if front.schema < BASELINE_SCHEMA_VERSION
             else "update qnndbg: pip install --upgrade qnndbg",
         )
+    try:
+        return _read(folder, front)
+    except SchemaError:
+        raise
+    except RecordingError as error:
+        raise RecordingError(
+            f"the baseline {folder} is damaged: {error}",
+            "restore it from version control; or delete it and make it anew: "
+            f"qnndbg check RECORDING --update --baseline {folder}",
+        ) from error
+
+
+def _read(folder: Path, front: Front) -> Baseline:
     layers = lines.read_table(LayerResult, read_part(folder / "layers.jsonl"), "layers.jsonl")
     ladder = lines.read_table(Rung, read_part(folder / "ladder.jsonl"), "ladder.jsonl")
     answer = schema.decode(read_part(folder / "answer.json"), Comparison, "answer.json")

@@ -70,7 +70,9 @@ def read_table(kind: type[T], data: bytes, name: str, *, numbered: str = "") -> 
     Raises:
         RecordingError: a line does not hold one.
     """
-    first, *rest = data.splitlines() or [b"{}"]
+    if not data:
+        raise RecordingError(f"{name} is empty", "restore the file")
+    first, *rest = data.splitlines()
     head = schema.decode(first, dict[str, list[str]], name)
     found = []
     for number, line in enumerate(rest):

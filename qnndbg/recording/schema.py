@@ -67,20 +67,24 @@ class _Front(msgspec.Struct):
     schema: Annotated[int, msgspec.Meta(ge=1)]
 
 
-def decode_manifest(data: bytes) -> Manifest:
+def decode_manifest(data: bytes, name: str = "manifest.json") -> Manifest:
     """Parse the manifest; a newer schema is told apart from a damaged file.
+
+    Args:
+        data: JSON.
+        name: the file's name, for the message.
 
     Raises:
         SchemaError: a newer qnndbg wrote it.
         RecordingError: it is damaged.
     """
-    version = decode(data, _Front, "manifest.json").schema
+    version = decode(data, _Front, name).schema
     if version > SCHEMA_VERSION:
         raise SchemaError(
-            f"the recording has schema {version}, and this qnndbg reads up to {SCHEMA_VERSION}",
+            f"{name} has schema {version}, and this qnndbg reads up to {SCHEMA_VERSION}",
             "update qnndbg: pip install --upgrade qnndbg",
         )
-    return decode(data, Manifest, "manifest.json")
+    return decode(data, Manifest, name)
 
 
 def graph_digest(graph: Graph) -> str:

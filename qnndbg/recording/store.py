@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterable
 from pathlib import Path
+from typing import TypeVar
 
 import msgspec
 import numpy as np
@@ -18,6 +19,8 @@ from qnndbg.model.recording import Input, Manifest, PassEvent, QnnGraph, Run, Ru
 from qnndbg.model.result import Comparison
 from qnndbg.recording import schema
 from qnndbg.recording.blobs import Blobs
+
+T = TypeVar("T")
 
 
 def open_recording(path: str | Path) -> Recording:
@@ -41,7 +44,9 @@ def open_recording(path: str | Path) -> Recording:
             f"{folder} is not a recording: it has no manifest.json",
             "a recording is a folder that qnndbg record wrote",
         )
-    return Recording(folder, schema.decode_manifest(read_part(folder / "manifest.json")))
+    return Recording(
+        folder, schema.decode_manifest(read_part(folder / "manifest.json"), f"{folder.name}/manifest.json")
+    )
 
 
 class _Nodes(msgspec.Struct):
@@ -73,7 +78,7 @@ class Recording:
         if not path.exists():
             return ()
         *lines, _cut_off = read_part(path).split(b"\n")
-        return tuple(schema.decode(line, PassEvent, path.name) for line in lines if line)
+        return tuple(schema.decode(line, PassEvent, self._name(path)) for line in lines if line)
 
     def graph(self, digest: str) -> Graph:
         """A stored graph.
@@ -84,7 +89,9 @@ class Recording:
         if not schema.DIGEST.fullmatch(digest):
             raise RecordingError(f"{digest!r} is no graph digest", "the recording is damaged; record again")
         return schema.decode(
-            schema.read_gzip(self.folder / "graphs" / f"{digest}.json.gz"), Graph, f"graph {digest}"
+            schema.read_gzip(self.folder / "graphs" / f"{digest}.json.gz"),
+            Graph,
+            f"graph {digest} of {self.folder.name}",
         )
 
     def holds(self, digest: str) -> bool:
@@ -103,36 +110,31 @@ class Recording:
             RecordingError: it is missing or damaged.
         """
         data = schema.read_gzip(self.folder / "graphs" / f"{digest}.json.gz")
-        return len(schema.decode(data, _Nodes, f"graph {digest}").nodes)
+        return len(schema.decode(data, _Nodes, f"graph {digest} of {self.folder.name}").nodes)
 
     @functools.cached_property
     def qnn(self) -> tuple[QnnGraph, ...]:
         """The QNN graphs by method and partition."""
-        graphs = [
-            schema.decode(read_part(p), QnnGraph, p.name)
-            for p in sorted((self.folder / "qnn").glob("*.json"))
-        ]
+        graphs = [self._decoded(path, QnnGraph) for path in sorted((self.folder / "qnn").glob("*.json"))]
         return tuple(sorted(graphs, key=lambda g: (g.method, g.partition)))
 
     @functools.cached_property
     def runs(self) -> dict[str, Run]:
         """Run id to run."""
-        found = [
-            schema.decode(read_part(p), Run, p.name) for p in sorted((self.folder / "runs").glob("*.json"))
-        ]
+        found = [self._decoded(path, Run) for path in sorted((self.folder / "runs").glob("*.json"))]
         return {run.id: run for run in found}
 
     @functools.cached_property
     def attributions(self) -> tuple[Attribution, ...]:
         """How the error of each output splits over the places where errors are made."""
         paths = sorted((self.folder / "attributions").glob("*.json"))
-        return tuple(schema.decode(read_part(path), Attribution, path.name) for path in paths)
+        return tuple(self._decoded(path, Attribution) for path in paths)
 
     @functools.cached_property
     def pass_changes(self) -> tuple[PassChange, ...]:
         """The passes that changed the numbers, where any did."""
         paths = sorted((self.folder / "pass-changes").glob("*.json"))
-        return tuple(schema.decode(read_part(path), PassChange, path.name) for path in paths)
+        return tuple(self._decoded(path, PassChange) for path in paths)
 
     def layer_ladder(self, method: str = "forward", sample: int = 0) -> LayerLadder | None:
         """What each rung adds to each layer of one sample, if it was measured."""
@@ -143,7 +145,7 @@ class Recording:
     def layer_ladders(self) -> tuple[LayerLadder, ...]:
         """The ladders of the layers, by method and sample."""
         paths = sorted((self.folder / "layer-ladders").glob("*.json"))
-        found = [schema.decode(read_part(path), LayerLadder, path.name) for path in paths]
+        found = [self._decoded(path, LayerLadder) for path in paths]
         for ladder in found:
             for layer in ladder.layers:
                 if not len(ladder.rungs) == len(layer.against_eager) == len(layer.against_previous):
@@ -182,7 +184,14 @@ class Recording:
     def comparison(self) -> Comparison | None:
         """The comparison, if the recording got that far."""
         path = self.folder / "comparison.json"
-        return schema.decode(read_part(path), Comparison, path.name) if path.exists() else None
+        return self._decoded(path, Comparison) if path.exists() else None
+
+    def _name(self, path: Path) -> str:
+        """A file as a message names it, which may be about either of two recordings."""
+        return f"{self.folder.name}/{path.relative_to(self.folder)}"
+
+    def _decoded(self, path: Path, kind: type[T]) -> T:
+        return schema.decode(read_part(path), kind, self._name(path))
 
     def damage(self) -> str:
         """What is missing of it, in one sentence; empty if nothing is known to be. Unpacks nothing.

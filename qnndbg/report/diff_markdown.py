@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
+from qnndbg.analyze.diff.layers import EQUAL_DB
 from qnndbg.model.diff import Change, Diff, LayerDiff
 from qnndbg.report import units
 from qnndbg.report.diff_graphs import counts, folded_lines, graph_name, short
@@ -19,6 +20,7 @@ from qnndbg.report.diff_words import (
     moved,
     page_words,
     regressed,
+    shown,
     significant,
     summed,
 )
@@ -60,7 +62,7 @@ def _head(diff: Diff) -> Iterator[str]:
 def _lost(output: OutputPair) -> tuple[bool, float]:
     """By what the output gained in B, so that the worst is the least."""
     a, b = (error.sqnr_db if error else None for error in (output.last.a, output.last.b))
-    return not output.missing, 0.0 if a is None or b is None else b - a
+    return not output.missing, 0.0 if a is None or b is None else min(b, EQUAL_DB) - min(a, EQUAL_DB)
 
 
 def _ladder(output: OutputPair) -> str:
@@ -73,7 +75,7 @@ def _ladder(output: OutputPair) -> str:
             f"{escaped(change_of(rung))}{', **first to move**' if rung is first else ''}",
         )
         for rung in output.rungs
-        if rung.name != "eager" or rung.a != rung.b
+        if shown(rung)
     ]
     name = f"output {output.output}" + ("" if output.method == "forward" else f" of {output.method}")
     return table((escaped(name), "A dB", "B dB", "change"), rows, "lrrl")

@@ -9,7 +9,7 @@ from rich.text import Text
 from qnndbg.model.diff import Diff, OutputDiff, RungDiff
 from qnndbg.report import units
 from qnndbg.report.columns import aligned
-from qnndbg.report.diff_words import change_of, delta, outputs, scalar, significant
+from qnndbg.report.diff_words import change_of, delta, outputs, scalar, shown, significant
 
 SHOWN_ENDS = 8
 EVERY_RUNG = 6
@@ -48,9 +48,7 @@ def _ladder(key: tuple[str, int], rungs: list[RungDiff]) -> Table:
         table.add_column(title, justify="right", no_wrap=True)
     table.add_column("", no_wrap=True)
     first = next((rung for rung in rungs if significant(rung)), None)
-    for rung in rungs:
-        if rung.name == "eager" and rung.a == rung.b:
-            continue
+    for rung in filter(shown, rungs):
         mark = Text("first to move", "bold red") if rung is first else Text()
         table.add_row(rung.name, units.decibels(rung.a), units.decibels(rung.b), change_of(rung), mark)
     return table

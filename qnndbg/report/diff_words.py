@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
+from qnndbg.analyze.diff.layers import EQUAL_DB
 from qnndbg.model.diff import Change, Diff, Parting, PassRun, RungDiff, Scalar, Side
 from qnndbg.model.result import ErrorMetrics
 from qnndbg.report import units
@@ -24,7 +25,9 @@ def headline(diff: Diff) -> str:
     if diff.same:
         unless = ", though the environment differs" if diff.environment else ""
         return f"same: passes, graphs, QNN graphs and numbers{unless}"
-    return f"different: {parted(diff.first_parting)}" if diff.first_parting else f"different: {_rest(diff)}"
+    if diff.first_parting is None:
+        return f"different: {_rest(diff)}"
+    return f"different: {parted(diff.first_parting)}{_by_rounding(diff)}"
 
 
 def page_words(page: Side) -> str:
@@ -35,6 +38,15 @@ def page_words(page: Side) -> str:
     elif not page.complete:
         words.append("not complete")
     return " · ".join(words)
+
+
+def _by_rounding(diff: Diff) -> str:
+    """Whether the CPU's answers differ by no more than its kernels may between two runs of them."""
+    if diff.first_parting is None or diff.first_parting.kind != "reference":
+        return ""
+    first = [output for output in diff.outputs if output.runner == diff.first_parting.what]
+    small = first and all((output.sqnr_db or 0.0) >= EQUAL_DB for output in first)
+    return ", by no more than float32 rounds" if small else ""
 
 
 def _rest(diff: Diff) -> str:
@@ -105,14 +117,20 @@ def moved(diff: Diff) -> str:
 
 def change_of(rung: RungDiff) -> str:
     """Decibels that B has over A, or what became of equality."""
-    change = delta(rung)
-    if rung.a is None or rung.b is None or change is None:
+    if rung.a is None or rung.b is None or rung.a.sqnr_db is None or rung.b.sqnr_db is None:
         return units.NONE
-    if not change:
-        return units.EQUAL
-    if not (rung.a.mismatched and rung.b.mismatched):
+    if bool(rung.a.mismatched) != bool(rung.b.mismatched):
         return "now equal" if rung.a.mismatched else "was equal"
-    return f"{units.signed(change, plus=True)} dB" if significant(rung) else "<0.1 dB"
+    if rung.a.sqnr_db == rung.b.sqnr_db:
+        return units.EQUAL
+    if not significant(rung):
+        return "<0.1 dB" if delta(rung) else "rounding"
+    return f"{units.signed(rung.b.sqnr_db - rung.a.sqnr_db, plus=True)} dB"
+
+
+def shown(rung: RungDiff) -> bool:
+    """Whether a ladder shows the rung: eager is the measure, and only its absence is news."""
+    return rung.name != "eager" or (rung.a is None) != (rung.b is None)
 
 
 def regressed(diff: Diff) -> str:
@@ -139,9 +157,9 @@ def decibels(error: ErrorMetrics | None) -> float | None:
 
 
 def delta(rung: RungDiff) -> float | None:
-    """Decibels that B has over A."""
+    """Decibels that B has over A; what is closer to eager than float32 rounds is equal to it."""
     a, b = decibels(rung.a), decibels(rung.b)
-    return None if a is None or b is None else b - a
+    return None if a is None or b is None else min(b, EQUAL_DB) - min(a, EQUAL_DB)
 
 
 def significant(rung: RungDiff) -> bool:

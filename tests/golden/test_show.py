@@ -159,7 +159,9 @@ def test_a_part_that_is_damaged_is_a_warning(
     file.write_text('{"half": \x1b[2J', encoding="utf-8")
     assert main(["show", str(folder), "--format", "md"]) == 0
     (line,) = capsys.readouterr().err.splitlines()
-    assert line.startswith(f"qnndbg: warning: {file.name} does not hold what a recording must hold")
+    assert line.startswith(
+        f"qnndbg: warning: mixed.qnndbg/{part}/{file.name} does not hold what a recording must hold"
+    )
     assert "\x1b" not in line
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from pathlib import Path
 
 import pytest
@@ -187,7 +188,41 @@ def test_baseline_replaces_a_baseline_and_nothing_else(tmp_path: Path) -> None:
     made = baseline_of(recording(tmp_path / "a"))
     write_baseline(tmp_path / "b", made)
     write_baseline(tmp_path / "b", made)
+    (tmp_path / "empty").mkdir()
+    write_baseline(tmp_path / "empty", made)
+    assert open_recording(tmp_path / "empty").comparison() == made.comparison()
     (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "mine").touch()
     with pytest.raises(UsageError, match="is no baseline"):
         write_baseline(tmp_path / "other", made)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "b", "other"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "b", "empty", "other"]
+
+
+def test_baseline_that_cannot_be_written_is_said_and_leaves_the_old_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = baseline_of(recording(tmp_path / "a"))
+    (tmp_path / "file").touch()
+    with pytest.raises(UsageError, match=r"cannot be written: .*exists"):
+        write_baseline(tmp_path / "file" / "b", made)
+    write_baseline(tmp_path / "b", made)
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_bytes", full)
+    with pytest.raises(UsageError, match="b cannot be written: No space left"):
+        write_baseline(tmp_path / "b", made)
+    assert open_recording(tmp_path / "b").comparison() == made.comparison()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "b", "file"]
+
+
+@pytest.mark.parametrize("content", ["", "<<<<<<< ours\n"])
+def test_damaged_baseline_is_named_and_how_to_get_another(tmp_path: Path, content: str) -> None:
+    baseline(tmp_path / "a.baseline", recording(tmp_path / "a"))
+    (tmp_path / "a.baseline" / "layers.jsonl").write_text(content)
+    with pytest.raises(
+        RecordingError, match=r"the baseline .*a\.baseline is damaged: layers\.jsonl"
+    ) as caught:
+        open_recording(tmp_path / "a.baseline")
+    assert f"--update --baseline {tmp_path / 'a.baseline'}" in caught.value.hint

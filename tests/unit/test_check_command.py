@@ -65,7 +65,11 @@ def test_policy_of_the_folder_and_another_one() -> None:
         (["net.qnndbg"], 2, "there is no baseline snapshots/net.baseline"),
         (["none.qnndbg", "--no-baseline"], 3, "there is no recording none.qnndbg"),
         (["script.py"], 2, "there is no baseline snapshots/script.baseline"),
-        (["script.py", "--update"], 2, "as in: qnndbg check --update script.py"),
+        (
+            ["script.py", "--update"],
+            2,
+            "as in: qnndbg check --update --baseline snapshots/script.baseline script.py",
+        ),
         (["--no-baseline", "script.py"], 2, "there is no file script.py"),
         (["--precision", "8a8w", "--no-baseline", "script.py"], 2, "leave out --precision and --soc"),
         (["net.qnndbg", "--no-baseline", "-o", "x.qnndbg"], 2, "here none is made"),

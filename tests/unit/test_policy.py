@@ -113,6 +113,11 @@ def test_glob_fits_no_empty_name() -> None:
         ("[limits]\nexcess = 'high'", "p.toml: limits.excess: Expected `float`, got `str`", ""),
         ("[[op]]\nmatch='a'", "p.toml: op[0]: Object missing required field `excess`", ""),
         ("[limits", "p.toml is no TOML: ", ""),
+        ("[limits]\ndrop_db = -1", "p.toml: limits.drop_db: Expected `float` >= 0.0", ""),
+        ("[limits]\ncoverage = 95", "p.toml: limits.coverage: Expected `float` <= 1.0", ""),
+        ("[limits]\nsqnr_db = -nan", "a policy holds nan", "give a number"),
+        ("[[output]]\nindex = -1", "p.toml: output[0].index: Expected `int` >= 0", ""),
+        ("[[op]]\nmatch = ''\nexcess = 3", "p.toml: op[0].match: Expected `str` of length >= 1", ""),
         (
             "[[waiver]]\nmatch='a'\nreason='b'\nexpires='soon'",
             "p.toml: waiver[0].expires: Expected `date`, got `str`",
@@ -136,6 +141,12 @@ def test_waiver_holds_on_its_last_day_and_is_an_error_behind_it(tmp_path: Path) 
     assert caught.value.fact == (
         "qnndbg.toml: the waiver for aten_gelu_default* expired on 2030-01-31: kernel of QNN 2.49"
     )
+
+
+def test_policy_in_another_encoding(tmp_path: Path) -> None:
+    (tmp_path / "qnndbg.toml").write_bytes("[limits]\n".encode("utf-16"))
+    with pytest.raises(UsageError, match="is no TOML: it is not UTF-8"):
+        read_policy(tmp_path / "qnndbg.toml", DAY)
 
 
 def test_policy_that_is_not_there(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from qnndbg.analyze.baseline.reduce import baseline_of
 from qnndbg.errors import LoweringError, NothingComparedError, RecordingError
 from qnndbg.gate.policy import Policy, parse_policy
 from qnndbg.gate.triage import triage
+from qnndbg.model.graph import Graph
 from qnndbg.model.recording import Accuracy, Failure, Fallback, Method, Port
 from qnndbg.model.result import LayerResult, Rung
 from qnndbg.model.triage import Judgement
@@ -154,6 +155,19 @@ def test_output_that_turned_not_finite_or_is_gone(tmp_path: Path) -> None:
     assert not gone.passed
 
 
+def test_another_model_is_to_blame_itself_not_the_stage_that_it_came_from(tmp_path: Path) -> None:
+    def of_model(name: str, graph: Graph, htp: float) -> Recording:
+        answer = compared_by(of(1.0), ladder=(rung("htp", htp),))
+        steps = [("export", "", graph), ("preprocess", "", graph)]
+        return lowering(tmp_path / name, steps, comparison=answer, qnn=True)
+
+    other = edited(plain(), "relu", target="aten.sigmoid.default")
+    found = triage(of_model("b", other, 20.0), baseline_of(of_model("a", plain(), 40.0)), Policy())
+    assert found.parting is not None
+    assert found.parting.kind == "start"
+    assert [one.blame.by for one in found.judgements if one.blame] == ["the model"]
+
+
 def test_blame_is_the_pass_where_they_part(tmp_path: Path) -> None:
     a = recorded(tmp_path / "a", of(1.0, encoding=encoding(0.1)))
     b = recorded(tmp_path / "b", of(7.0, encoding=encoding(0.9)), scale=0.9, htp=20.0)
@@ -225,6 +239,21 @@ def test_coverage(tmp_path: Path) -> None:
     assert triage(a, a, policy).passed
     with pytest.raises(NothingComparedError):
         triage(recorded(tmp_path / "c", coverage=0), a, Policy())
+
+
+def test_limits_of_what_is_not_there_are_said(tmp_path: Path) -> None:
+    text = """
+        output = [{index = 0, drop_db = 1}, {index = 0, method = "decode"}, {index = 7, sqnr_db = 1}]
+        op = [{match = "aten.relu.*", excess = 9}, {match = "aten.gelu.*", excess = 9}]
+        module = [{match = "encoder.*", excess = 9}]
+    """
+    a = recorded(tmp_path / "a")
+    assert triage(a, a, parse_policy(text, "p")).notes == (
+        "there is no output 0 of decode, for which the policy has limits",
+        "there is no output 7 of forward, for which the policy has limits",
+        "no op is aten.gelu.*, for which the policy has a limit",
+        "no module is encoder.*, for which the policy has a limit",
+    )
 
 
 def test_waiver(tmp_path: Path) -> None:

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Judges one lowering and writes what CI shows of it. Exits as `qnndbg check` does.
-#   WHAT       a target, which is recorded first, or a recording
+#   WHAT       a target or script, which is recorded first, or a recording
 #   BASELINE   of it; POLICY, PRECISION, SOC: as the options of `qnndbg check`, empty for the default
 #   OUT        folder for the recording and the reports
 set -euo pipefail
@@ -21,7 +21,7 @@ if [ ! -d "$WHAT" ]; then
 fi
 
 status=0
-COLUMNS=100 qnndbg check "$WHAT" "${options[@]}" "${recorded[@]}" >"$OUT/triage.txt" 2>"$OUT/errors.txt" || status=$?
+COLUMNS=100 qnndbg check "${options[@]}" "${recorded[@]}" "$WHAT" >"$OUT/triage.txt" 2>"$OUT/errors.txt" || status=$?
 cat "$OUT/triage.txt"
 cat "$OUT/errors.txt" >&2
 if [ "$status" -le 1 ]; then # judged: once more for other readers, which runs nothing

@@ -1,0 +1,66 @@
+"""What is said of two ladders: differences that the rounding of float32 explains lead nowhere."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from qnndbg.analyze.diff.recordings import diff_recordings
+from qnndbg.model.diff import RungDiff
+from qnndbg.model.result import ErrorMetrics
+from qnndbg.report.diff_words import change_of, delta, headline, shown, significant
+from tests.unit.lowerings import lowering, plain
+from tests.unit.test_diff_layers import EQUAL, error
+
+ROUNDED, COARSE = error(153.0), error(49.3)
+
+
+def rung(a: ErrorMetrics | None, b: ErrorMetrics | None, name: str = "annotation") -> RungDiff:
+    return RungDiff(name=name, method="forward", output=0, a=a, b=b)
+
+
+def test_rounding_of_float32_moves_no_rung() -> None:
+    assert not significant(rung(ROUNDED, EQUAL))
+    assert not significant(rung(error(120.0), error(150.0)))
+    assert significant(rung(ROUNDED, COARSE))
+    assert significant(rung(EQUAL, COARSE))
+    assert delta(rung(ROUNDED, COARSE)) == delta(rung(EQUAL, COARSE)) == 49.3 - 100
+
+
+def test_a_change_is_told_in_words_where_decibels_say_little() -> None:
+    told = [
+        change_of(rung(a, b))
+        for a, b in (
+            (ROUNDED, ROUNDED),
+            (ROUNDED, EQUAL),
+            (EQUAL, ROUNDED),
+            (EQUAL, COARSE),
+            (ROUNDED, error(120.0)),
+            (COARSE, error(49.31)),
+            (COARSE, error(40.0)),
+            (COARSE, error(150.0)),
+        )
+    ]
+    assert told == ["=", "now equal", "was equal", "was equal", "rounding", "<0.1 dB", "−9.3 dB", "+100.7 dB"]
+
+
+def test_eager_is_shown_where_one_side_lacks_it() -> None:
+    assert not shown(rung(EQUAL, error(200.0), "eager"))
+    assert shown(rung(EQUAL, None, "eager"))
+    assert shown(rung(EQUAL, EQUAL))
+
+
+@pytest.mark.parametrize(
+    ("runner", "answer", "said"),
+    [("eager", 4.0000005, True), ("eager", 4.5, False), ("htp", 4.0000005, False)],
+)
+def test_answer_of_the_cpu_that_differs_by_rounding_is_said_to(
+    tmp_path: Path, runner: str, answer: float, said: bool
+) -> None:
+    steps = [("transform", "", plain())]
+    a = lowering(tmp_path / "a", steps, results={runner: [3.0, 4.0]})
+    b = lowering(tmp_path / "b", steps, results={runner: [3.0, answer]})
+    words = headline(diff_recordings(a, b))
+    assert words.startswith("different: ")
+    assert words.endswith(", by no more than float32 rounds") == said

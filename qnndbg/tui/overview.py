@@ -18,6 +18,7 @@ from qnndbg.analyze.verdict import SAME_NUMBERS_DB, final_rung, quality
 from qnndbg.analyze.wording import culprit_name
 from qnndbg.model.result import Rung, Source
 from qnndbg.report import ladder, units
+from qnndbg.report.findings import output_of
 from qnndbg.tui.page import Page, blank, title
 from qnndbg.tui.places import FindingAt, NodeAt, OutputAt, PageAt, PassAt, Place
 from qnndbg.tui.sheet import Content, Line, Lines, Sheet
@@ -211,7 +212,8 @@ class Overview(Page):
             ]
             if step != next(iter(groups)):
                 yield blank()
-            yield title("Sources", f"what makes the error of the {step}")
+            of = output_of(first, self.session.answer.sources)
+            yield title("Sources", f"what makes the error of the {step}{f' in {of}' if of else ''}")
             shown = worst[:SHOWN_SOURCES]
             room = min(max(len(culprit_name(source)) for source in shown), 20)
             for source in shown:

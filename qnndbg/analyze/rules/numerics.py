@@ -39,12 +39,13 @@ def _is_error(context: Context, source: Source) -> bool:
 def _of_source(context: Context, source: Source) -> Finding:
     severity: Severity = "error" if _is_error(context, source) else "note"
     share = percent(source.share, 1)
+    sample = f" in sample {source.sample}" if source.sample else ""
     return finding(
         CAUSE_RULES[source.cause],
         severity,
         source.name,
         f"{culprit_name(source)}: {source.detail}",
-        evidence=f"{share} of the error of output {source.output} in the step {source.step}",
+        evidence=f"{share} of the error of output {source.output}{sample} in the step {source.step}",
         method=source.method,
         module=source.module,
         source=source.source,

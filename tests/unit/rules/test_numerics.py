@@ -9,6 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from qnndbg.analyze.causes import sources_of
+from qnndbg.analyze.rules import find
 from qnndbg.analyze.verdict import Payload
 from qnndbg.model.attribution import Effect
 from qnndbg.model.result import Severity
@@ -176,3 +177,10 @@ def test_a_source_is_an_error_where_it_makes_the_error(
     made: Made, severity: Severity, tmp_path: Path
 ) -> None:
     check_fires(Case(rule="QD101", severity=severity, where=MUL, fires=made, misses=made), tmp_path)
+
+
+def test_the_evidence_names_the_sample(tmp_path: Path) -> None:
+    sources = tuple(replace(source, sample=2) for source in OVERFLOW)
+    made = Made(ladder=half(20.0, sample=2), evidence={"sources": sources})
+    (finding,) = (f for f in find(made.context(tmp_path)) if f.rule == "QD101")
+    assert finding.evidence == "90.0% of the error of output 0 in sample 2 in the step backend"

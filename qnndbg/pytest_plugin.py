@@ -80,7 +80,8 @@ class Check:
             recording = self._recording(lowered, name, precision, soc, sdk)
             found = self._judged(recording, name)
         except QnndbgError as error:
-            pytest.fail(f"{error.fact}\nhint: {error.hint}" if error.hint else error.fact, pytrace=False)
+            words = f"{error.fact}\nhint: {error.hint}" if error.hint else error.fact
+            raise pytest.fail.Exception(words, pytrace=False) from None  # or pytest shows both
         if found is not None and not found.passed and not self.config.getoption(UPDATE):
             pytest.fail(self._failure(found, recording), pytrace=False)
         return found

@@ -95,7 +95,9 @@ def _bug() -> int:
 
 
 def _fail(fact: str, hint: str, code: int) -> int:
-    print(f"qnndbg: error: {fact}", file=sys.stderr)
+    from qnndbg.report.units import CONTROLS  # what is quoted may be a stranger's
+
+    print(f"qnndbg: error: {fact.translate(CONTROLS)}", file=sys.stderr)
     if hint:
-        print(f"hint: {hint}", file=sys.stderr)
+        print(f"hint: {hint.translate(CONTROLS)}", file=sys.stderr)
     return code

@@ -11,12 +11,6 @@ from rich.segment import Segment
 
 from qnndbg.report import units
 
-CONTROLS = dict.fromkeys(
-    (*range(0x20), 0x7F, *range(0x80, 0xA0), *range(0x202A, 0x202F), *range(0x2066, 0x206A)), None
-)
-"""What tells a terminal to do something, or turns the direction of writing; dropped by ``str.translate``."""
-del CONTROLS[ord("\n")], CONTROLS[ord("\t")]
-
 
 class _Console(Console):
     """A console on which the texts of a stranger's recording cannot command the terminal."""
@@ -24,7 +18,7 @@ class _Console(Console):
     def render(self, *args: Any, **kwargs: Any) -> Iterable[Segment]:
         """Render, with control characters dropped; rich adds those of colours later."""
         for text, style, control in super().render(*args, **kwargs):
-            yield Segment(text if control else text.translate(CONTROLS), style, control)
+            yield Segment(text if control else text.translate(units.CONTROLS), style, control)
 
 
 def print_drawn(draw: Callable[[Console], None]) -> None:
@@ -51,4 +45,4 @@ def print_warning(fact: str) -> None:
     Args:
         fact: one sentence without a full stop; what it quotes may be a stranger's.
     """
-    print(f"qnndbg: warning: {' '.join(fact.translate(CONTROLS).split())}", file=sys.stderr)
+    print(f"qnndbg: warning: {' '.join(fact.translate(units.CONTROLS).split())}", file=sys.stderr)

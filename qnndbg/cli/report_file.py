@@ -12,6 +12,7 @@ from pathlib import Path
 from rich.console import Console
 
 from qnndbg.errors import UsageError
+from qnndbg.report.units import CONTROLS
 
 FORMATS = ("text", "json", "md", "html", "csv", "junit", "sarif")
 """What a recording, a difference and a check can be written as."""
@@ -72,7 +73,7 @@ def count(word: str) -> int:
 
 
 def drawn(draw: Callable[[Console], None]) -> str:
-    """What a report draws, as plain text of a fixed width.
+    """What a report draws, as plain text of a fixed width, with control characters dropped.
 
     Args:
         draw: gets the console to draw on.
@@ -80,4 +81,4 @@ def drawn(draw: Callable[[Console], None]) -> str:
     console = Console(file=io.StringIO(), width=WIDTH, color_system=None, force_terminal=False)
     with console.capture() as captured:
         draw(console)
-    return "".join(f"{line.rstrip()}\n" for line in captured.get().splitlines())
+    return "".join(f"{line.rstrip()}\n" for line in captured.get().translate(CONTROLS).splitlines())

@@ -66,7 +66,9 @@ class Baseline(Recording):
             RecordingError: it is not.
         """
         if digest not in self.data.graphs:
-            raise RecordingError(f"the baseline {self.folder} does not keep graph {digest}")
+            raise RecordingError(
+                f"the baseline {self.folder} does not keep graph {digest}", "restore its folder graphs"
+            )
         return self.data.graphs[digest]
 
     def holds(self, digest: str) -> bool:

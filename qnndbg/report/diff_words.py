@@ -24,7 +24,9 @@ def headline(diff: Diff) -> str:
     """Same or not, and where they part; the part before the colon is the verdict."""
     if diff.same:
         unless = ", though the environment differs" if diff.environment else ""
-        return f"same: passes, graphs, QNN graphs and numbers{unless}"
+        ended = diff.a.complete and not diff.a.failure  # and so is B, or they would not be the same
+        what = "passes, graphs, QNN graphs and numbers" if ended else "all that there is; both end early"
+        return f"same: {what}{unless}"
     if diff.first_parting is None:
         return f"different: {_rest(diff)}"
     return f"different: {parted(diff.first_parting)}{_by_rounding(diff)}"

@@ -72,13 +72,18 @@ def details(summary: str, body: str) -> str:
 
 def escaped(text: str) -> str:
     """Text that stands for itself."""
-    plain = SPECIAL.sub(r"\\\1", " ".join(text.split()).replace("&", "&amp;"))
+    plain = SPECIAL.sub(r"\\\1", _line(text).replace("&", "&amp;"))
     return LEADING.sub(r"<!-- -->\1", LINKED.sub(r"\1<!-- -->", plain))
+
+
+def _line(text: str) -> str:
+    """Text in one line, without what commands a terminal that the report is printed on."""
+    return " ".join(text.split()).translate(units.CONTROLS)
 
 
 def code(text: str) -> str:
     """Text as it is in the code; in a table's cell too."""
-    plain = " ".join(text.split()).replace("|", "\u2223")
+    plain = _line(text).replace("|", "\u2223")
     if not plain:
         return ""
     return f"`{plain}`" if "`" not in plain else f"`` {plain.replace('``', '` `')} ``"

@@ -19,6 +19,12 @@ BROKEN = "✗"
 ASCII = str.maketrans("▲↓▼✓✗→·•–−≈×∞…█▏▎▍▌▋▊▉", "^<v+x>|*--~x8~########")
 """A stand-in of the same width for each sign, for terminals without Unicode."""
 
+CONTROLS = dict.fromkeys(
+    (*range(0x20), 0x7F, *range(0x80, 0xA0), *range(0x202A, 0x202F), *range(0x2066, 0x206A)), None
+)
+"""What tells a terminal to do something, or turns the direction of writing; dropped by ``str.translate``."""
+del CONTROLS[ord("\n")], CONTROLS[ord("\t")]
+
 BAR_DB = 100.0
 """A bar is full here; better than this is rounding of float32."""
 SHORT_DTYPES = {

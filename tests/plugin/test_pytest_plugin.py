@@ -67,6 +67,7 @@ def test_missing_baseline_fails_and_says_how_to_make_one(runs: Runs) -> None:
     result.stdout.fnmatch_lines(
         ["there is no baseline snapshots/test_net.baseline", "hint: *--qnndbg-update"]
     )
+    result.stdout.no_fnmatch_line("*During handling*")
     assert not (runs.pytester.path / "snapshots").exists()
 
 

@@ -13,6 +13,7 @@ from qnndbg.cli.check import VALUED, add_parser, split
 from qnndbg.cli.main import main
 from qnndbg.cli.report_file import FORMATS
 from qnndbg.model.baseline import BASELINE_SCHEMA_VERSION
+from qnndbg.model.recording import Failure
 from tests.unit.test_triage import of, recorded
 
 
@@ -168,3 +169,13 @@ def test_failed_update_leaves_the_baseline() -> None:
     Path("bad.qnndbg/comparison.json").unlink()
     assert main(["check", "bad.qnndbg", "--baseline", "snapshots/net", "--update"]) == 3
     assert {p.name: p.read_bytes() for p in Path("snapshots/net.baseline").iterdir() if p.is_file()} == before
+
+
+def test_text_in_a_file_and_errors_command_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    recorded(Path("evil.qnndbg"), target="net\x1b[31m.py:make")
+    assert main(["check", "evil.qnndbg", "--no-baseline", "--report", "check.txt"]) == 0
+    assert "net[31m.py:make" in Path("check.txt").read_text(encoding="utf-8")
+    failure = Failure(step="ex\x1bport", error="no\x1b[2J", hint="")
+    recorded(Path("failed.qnndbg"), failure=failure)
+    assert main(["check", "failed.qnndbg", "--no-baseline"]) == 4
+    assert "failed at export: no[2J" in capsys.readouterr().err

@@ -8,6 +8,7 @@ import pytest
 
 from qnndbg.analyze.diff.recordings import diff_recordings
 from qnndbg.model.diff import RungDiff
+from qnndbg.model.recording import Failure
 from qnndbg.model.result import ErrorMetrics
 from qnndbg.report.diff_words import change_of, delta, headline, shown, significant
 from tests.unit.lowerings import lowering, plain
@@ -64,3 +65,12 @@ def test_answer_of_the_cpu_that_differs_by_rounding_is_said_to(
     words = headline(diff_recordings(a, b))
     assert words.startswith("different: ")
     assert words.endswith(", by no more than float32 rounds") == said
+
+
+def test_two_that_end_early_are_the_same_only_as_far_as_they_go(tmp_path: Path) -> None:
+    failure = Failure(step="htp", error="no kernel")
+    steps = [("transform", "", plain())]
+    early, other = (lowering(tmp_path / name, steps, failure=failure) for name in "ab")
+    assert headline(diff_recordings(early, other)) == "same: all that there is; both end early"
+    whole = lowering(tmp_path / "whole", steps)
+    assert headline(diff_recordings(whole, whole)) == "same: passes, graphs, QNN graphs and numbers"

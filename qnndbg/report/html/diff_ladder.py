@@ -6,7 +6,7 @@ from qnndbg.model.diff import RungDiff
 from qnndbg.model.result import Rung
 from qnndbg.report import units
 from qnndbg.report.diff_pair import OutputPair
-from qnndbg.report.diff_words import change_of, delta, significant
+from qnndbg.report.diff_words import change_of, delta, shown, significant
 from qnndbg.report.html.ladder import Key, plot
 from qnndbg.report.html.markup import Markup, Section, card, el, table
 from qnndbg.report.html.markup import section as make_section
@@ -67,7 +67,7 @@ def _table(output: OutputPair) -> Markup:
             change_of(rung),
             el("span", "first to move", class_="pill") if rung is first else None,
         ]
-        for rung in output.rungs
+        for rung in filter(shown, output.rungs)
     ]
     listed = table((_name(output), "A", "B", "change", ""), rows, caption=_name(output), numeric=(1, 2, 3))
     return el("div", listed, class_="ladders")

@@ -36,6 +36,8 @@ def test_a_large_recording_fits_into_a_comment() -> None:
 
 def test_text_makes_no_markup_no_mention_and_no_reference() -> None:
     assert escaped("<b>*x*</b> | `y`") == r"\<b\>\*x\*\</b\> \| \`y\`"
+    assert escaped("red \x1b[31m\u202e") == r"red \[31m"
+    assert code("red \x1b[31m\u202e") == "`red [31m`"
     assert escaped("@someone in #12") == "@<!-- -->someone in #<!-- -->12"
     assert escaped("- a\nb") == "<!-- -->- a b"
 

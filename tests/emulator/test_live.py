@@ -80,7 +80,7 @@ def test_further_samples_are_run_by_all(recordings: list[Recording]) -> None:
         counts = Counter(run.runner for run in recording.runs.values() if run.runner != "htp-given")
         assert set(counts.values()) == {len(recording.samples)}
         cpu = {"eager", "export", "edge", "transform", "reference", "local"}
-        assert counts.keys() == cpu | {"htp-tapped", "htp"}
+        assert counts.keys() == cpu | {"htp-tapped", "htp", "held"}
 
 
 def test_samples_are_what_they_were_and_give_what_they_give(recordings: list[Recording]) -> None:

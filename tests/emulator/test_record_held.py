@@ -51,7 +51,7 @@ def test_weight_beyond_half_floats_saturates(recorded: Recorded) -> None:
     assert layer.module == "large"
     assert layer.effect == pytest.approx(1.0, abs=0.01)
     verdict = compared(recording).verdict
-    assert (verdict.kind, verdict.culprit) == ("format", "p_large_weight@0")
+    assert (verdict.kind, verdict.culprit) == ("format", "large.weight")
 
 
 def test_weight_that_half_floats_flush(recorded: Recorded) -> None:
@@ -103,7 +103,7 @@ def test_they_are_the_culprit_and_the_op_is_none(recorded: Recorded) -> None:
     assert op.excess is not None
     assert op.excess < 3
     (source,) = (s for s in comparison.sources if s.step == "backend" and abs(s.share) > 0.5)
-    assert (source.kind, source.name, source.cause) == ("constant", layer.tensor, "builder")
+    assert (source.kind, source.name, source.cause) == ("constant", "b__frozen_param0", "builder")
 
 
 def test_what_is_held_as_it_is_takes_no_room(recorded: Recorded) -> None:

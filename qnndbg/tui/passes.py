@@ -22,7 +22,7 @@ from qnndbg.tui.sheet import Content, Line, Lines, Sheet
 from qnndbg.tui.state import Session
 from qnndbg.tui.words import wrapped
 
-SETTLE = 0.12
+SETTLE = 0.05
 """Seconds that the cursor must rest on a pass before its graphs are loaded."""
 
 

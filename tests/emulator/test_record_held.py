@@ -10,7 +10,7 @@ import pytest
 from qnndbg.model.recording import Held
 from qnndbg.model.result import Comparison, Counted, LayerResult
 from qnndbg.recording.store import Recording
-from tests.emulator import nets
+from tests.emulator import held_nets
 from tests.emulator.conftest import Recorded
 
 SMALLEST = 2.0**-24
@@ -31,7 +31,7 @@ def constant(recording: Recording, name: str) -> LayerResult:
 
 
 def weights(net: str) -> dict[str, np.ndarray]:
-    module = getattr(nets, net)()[0]
+    module = getattr(held_nets, net)()[0]
     return {name: weight.detach().numpy() for name, weight in module.named_parameters()}
 
 
@@ -41,7 +41,10 @@ def sqnr(right: np.ndarray, wrong: np.ndarray) -> float:
 
 
 def test_weight_beyond_half_floats_saturates(recorded: Recorded) -> None:
-    recording, weight = recorded("weighted", "fp16"), weights("weighted")["large.weight"]
+    recording, weight = (
+        recorded(f"{held_nets.__file__}:weighted", "fp16"),
+        weights("weighted")["large.weight"],
+    )
     layer = constant(recording, "p_large_weight@0")
     assert layer.local is not None
     assert layer.local.max_abs == 200_000.0 - LARGEST
@@ -55,7 +58,10 @@ def test_weight_beyond_half_floats_saturates(recorded: Recorded) -> None:
 
 
 def test_weight_that_half_floats_flush(recorded: Recorded) -> None:
-    recording, weight = recorded("weighted", "fp16"), weights("weighted")["small.weight"]
+    recording, weight = (
+        recorded(f"{held_nets.__file__}:weighted", "fp16"),
+        weights("weighted")["small.weight"],
+    )
     layer = constant(recording, "p_small_weight@0")
     assert layer.local is not None
     held = np.round(weight.astype(np.float64) / SMALLEST) * SMALLEST
@@ -64,7 +70,7 @@ def test_weight_that_half_floats_flush(recorded: Recorded) -> None:
 
 
 def test_what_the_graph_has_is_counted_apart(recorded: Recorded) -> None:
-    coverage = compared(recorded("weighted", "fp16")).coverage
+    coverage = compared(recorded(f"{held_nets.__file__}:weighted", "fp16")).coverage
     # Two weights and the two numbers that the input is multiplied by.
     assert coverage.constants.total == 4
     assert coverage.constants.same >= 2
@@ -81,7 +87,7 @@ def rounded_scales(weight: np.ndarray, bits: int = 4) -> np.ndarray:
 
 
 def test_scales_of_blocks_are_rounded_by_the_builder(recorded: Recorded) -> None:
-    recording = recorded("blocks", "16a4w_block")
+    recording = recorded(f"{held_nets.__file__}:blocks", "16a4w_block")
     (layer,) = (x for x in compared(recording).layers if x.given == "constant" and len(x.shape) == 4)
     assert layer.local is not None
     off = rounded_scales(weights("blocks")["conv.weight"])
@@ -96,7 +102,7 @@ def test_scales_of_blocks_are_rounded_by_the_builder(recorded: Recorded) -> None
 
 
 def test_they_are_the_culprit_and_the_op_is_none(recorded: Recorded) -> None:
-    comparison = compared(recorded("blocks", "16a4w_block"))
+    comparison = compared(recorded(f"{held_nets.__file__}:blocks", "16a4w_block"))
     (layer,) = (x for x in comparison.layers if x.given == "constant" and len(x.shape) == 4)
     (op,) = (x for x in comparison.layers if x.op == "aten.convolution.default")
     assert layer.effect == pytest.approx(1.0, abs=0.05)
@@ -107,7 +113,7 @@ def test_they_are_the_culprit_and_the_op_is_none(recorded: Recorded) -> None:
 
 
 def test_what_is_held_as_it_is_takes_no_room(recorded: Recorded) -> None:
-    recording = recorded("blocks", "16a4w_block")
+    recording = recorded(f"{held_nets.__file__}:blocks", "16a4w_block")
     static = {t.name: t.held for graph in recording.qnn for t in graph.tensors if t.kind == "static"}
     other = [name for name, held in static.items() if held != Held()]
     assert len(static) == 2

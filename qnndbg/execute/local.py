@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 import torch
 
 from qnndbg.execute.effect import like
-from qnndbg.execute.encoding import dequantise, step_of
+from qnndbg.execute.encoding import dequantise, fake_quantise, step_of
 from qnndbg.execute.noise import (
     FLOAT32,
     MOVES,
@@ -67,6 +67,8 @@ class Local:
     """Inputs and constants of the delegates as the HTP holds them, where it cannot hold them as they are."""
     inputs: dict[Place, torch.Tensor] = field(default_factory=dict)
     """Inputs of the delegates as they come in."""
+    unrounded: dict[Place, torch.Tensor] = field(default_factory=dict)
+    """What the CPU computes outside of the delegates, where the program leaves out an encoding's rounding."""
     results: list[object] = field(default_factory=list)
     problems: dict[str, str] = field(default_factory=dict)
 
@@ -79,6 +81,7 @@ def evaluate_locally(program: Program, taps: Taps) -> Local:
         dict(plain.rounded),
         held=plain.held,
         inputs=plain.inputs,
+        unrounded=plain.unrounded,
         results=plain.results,
         problems=plain.problems,
     )
@@ -243,6 +246,7 @@ class _Walk:
             exact: what a reading takes for computed, if it is not what this walk computes itself.
         """
         self.taps, self.reading, self.noisy, self.holds, self.judged_by = taps, reading, noisy, holds, exact
+        self.executed = program.outside == "executed"
         self.generator = torch.Generator().manual_seed(SEED)
         self.nodes: dict[Place, Node] = {}
         self.exact: dict[Place, torch.Tensor] = {}
@@ -250,6 +254,7 @@ class _Walk:
         self.held: dict[Place, torch.Tensor] = {}
         self.given: dict[Place, torch.Tensor] = {}
         self.inputs: dict[Place, torch.Tensor] = {}
+        self.unrounded: dict[Place, torch.Tensor] = {}
         self.went_on: dict[Place, torch.Tensor] = {}
         trace = program.run(self._substitute)
         self.results, self.problems = trace.results, trace.problems
@@ -262,7 +267,7 @@ class _Walk:
             return self._noisy(place, self._given(place, value), computed)
         if value is not None and computed.exact is not None:
             self.nodes[place] = computed.node
-            self.exact[place], self.rounded[place] = computed.exact, value
+            self.exact[place], self.rounded[place] = computed.exact, self._rounded(place, value, computed)
         tap = self.taps.values.get(place)
         if tap is not None:
             if self.judged_by is not None:
@@ -271,6 +276,16 @@ class _Walk:
             if value is not None:
                 self.went_on[place] = value
         return self._noisy(place, value, computed)
+
+    def _rounded(self, place: Place, value: torch.Tensor, computed: Computed) -> torch.Tensor:
+        """What its encoding makes of a value that the program's CPU computes, and does not round."""
+        encoding = computed.encoding if self.executed and place.partition is None else None
+        if encoding is None or not value.is_floating_point():
+            return value
+        rounded = fake_quantise(value, encoding)
+        if not torch.equal(rounded, value):
+            self.unrounded[place] = value
+        return rounded
 
     def _given(self, place: Place, value: torch.Tensor | None) -> torch.Tensor | None:
         """An input or constant as the HTP holds it."""

@@ -30,6 +30,10 @@ ROUNDINGS = math.sqrt(2 / 12)
 """RMS in steps of the difference of two values rounded apart: each is uniform within half a step."""
 EXACT_SUMS = {"convolution", "conv1d", "conv2d", "conv3d", "linear", "mm", "bmm", "addmm", "matmul"}
 """Ops whose sums the HTP takes wide enough that they add no noise, in floats and of 8 bits (measured)."""
+ARITHMETIC = {"add", "sub", "rsub", "mul", "div", "sqrt"}
+"""Ops of one operation, which the HTP takes of the values as they are and rounds once (measured)."""
+ROUNDED_ONCE = ARITHMETIC | {"pow", "native_layer_norm", "native_group_norm", "rms_norm"}
+"""Of half floats these too, which the HTP computes in wider ones."""
 SUM_UNIT = 256
 """Steps of input times weight in which the HTP adds up 16 bits: it takes them as two bytes, and drops the low
 half of what the lower byte makes (measured on weights of 2, 4 and 8 bits, by channel and by tensor). Where
@@ -44,7 +48,9 @@ MOVES = {
     "repeat", "flip", "roll", "getitem", "pixel_shuffle", "pixel_unshuffle", "channel_shuffle", "index",
     "embedding", "alias", "alias_copy", "detach", "max_pool2d", "max_pool2d_with_indices", "relu",
     "hardtanh", "clamp", "maximum", "minimum", "amax", "amin", "neg", "abs", "constant_pad_nd", "where",
-    "masked_fill", "topk", "sort", "tile", "lift_fresh_copy",
+    "masked_fill", "topk", "sort", "tile", "lift_fresh_copy", "min", "max", "floor", "ceil", "trunc",
+    "index_put", "scatter", "slice_scatter", "select_scatter", "upsample_nearest2d", "reflection_pad1d",
+    "reflection_pad2d", "reflection_pad3d", "replication_pad2d",
 }  # fmt: skip
 """Ops that only pick, move or compare numbers: an error of theirs is no rounding."""
 CLIPS = {"relu", "hardtanh", "clamp"}
@@ -147,16 +153,19 @@ def _adds_no_noise(node: Node, operands: tuple[Operand, ...], *, half: bool) -> 
     kind = kind_of(node)
     if kind in CLIPS:
         return half
-    return kind in MOVES | EXACT_SUMS or _looked_up(node, operands)
+    if kind in MOVES | EXACT_SUMS or (half and kind in ROUNDED_ONCE):
+        return True
+    if len(operands) == 1 and kind_of(operands[0].maker) in EXACT_SUMS:
+        return False  # it may be fused with the sum, and then reads it unrounded
+    return kind in ARITHMETIC or _looked_up(node, operands)
 
 
 def _looked_up(node: Node, operands: tuple[Operand, ...]) -> bool:
-    """Whether the result is read from a table, by an integer that is known: it is not fused with a sum."""
+    """Whether the result is read from a table."""
     if len(operands) != 1 or not 0 < operands[0].bits <= BYTE:
         return False
     operator = find_operator(node.target)
-    pointwise = operator is not None and torch.Tag.pointwise in getattr(operator, "tags", ())
-    return pointwise and kind_of(operands[0].maker) not in EXACT_SUMS
+    return operator is not None and torch.Tag.pointwise in getattr(operator, "tags", ())
 
 
 def _truncated(node: Node, operands: tuple[Operand, ...]) -> tuple[torch.Tensor, int]:

@@ -49,6 +49,8 @@ class Program:
     partitions: Mapping[int, Graph] = field(default_factory=dict)
     """The last graph of each partition, by number."""
     meaning: Meaning = "quantised"
+    outside: Meaning | None = None
+    """Of what is outside of the delegates, if it is another."""
 
     def run(self, substitute: Substitute | None = None) -> Trace:
         """Execute it, inputs untouched.
@@ -88,7 +90,7 @@ class Program:
             graph,
             inputs,
             self.load,
-            meaning=self.meaning,
+            meaning=self.outside or self.meaning if partition is None else self.meaning,
             replace=replace,
             call_partition=call_partition,
         )

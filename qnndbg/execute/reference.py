@@ -1,4 +1,4 @@
-"""The CPU reference: runs a stored graph with torch, in quantised or float meaning.
+"""The CPU reference: runs a stored graph with torch, in quantised, executed or float meaning.
 
 Quantised values are held as the real numbers that they stand for: a quantise op rounds to the
 encoding's grid and a dequantise op then has nothing left to do, so graphs with explicit q/dq nodes
@@ -22,7 +22,9 @@ from qnndbg.execute.operators import find_operator, may_be_random, mutates
 from qnndbg.model.graph import Arg, Atom, Graph, Node, QuantParams, Ref, Seq, Slice, TensorRef
 from qnndbg.model.recording import RANDOM
 
-Meaning = Literal["quantised", "float"]
+Meaning = Literal["quantised", "executed", "float"]
+"""Whether each encoding rounds; only the q/dq ops do, as where ExecuTorch's CPU executes a graph whose other
+q/dq ops were folded into encodings; or nothing does."""
 SAME_DTYPE = {"convolution", "conv1d", "conv2d", "conv3d", "linear", "mm", "bmm", "addmm", "matmul"}
 """Ops that torch refuses to compute of two dtypes, as half floats and dequantised weights are."""
 DELEGATE = "higher_order.executorch_call_delegate"
@@ -56,6 +58,8 @@ class Computed:
     """Rounded to its encoding if it has one; None if it could not be computed."""
     exact: torch.Tensor | None
     """The same before it was rounded."""
+    encoding: QuantParams | None = None
+    """What the output is to be rounded to."""
 
 
 Replace = Callable[[Computed], torch.Tensor | None]
@@ -79,7 +83,7 @@ def evaluate(
         inputs: a value for each placeholder of role ``input``, in order; without those of what is no tensor,
             whose values export has put into the ops.
         load: gives the tensor behind a reference.
-        meaning: with or without the rounding of quantisation.
+        meaning: what of quantisation rounds.
         replace: sees every value, inputs and constants among them, and gives the one to go on with.
         call_partition: computes the outputs of a delegate from its number and inputs.
     """
@@ -135,7 +139,7 @@ class _Evaluator:
 
     def _input(self, node: Node, value: torch.Tensor) -> torch.Tensor:
         """An input or a state as an op reads it; as an output of the graph it is what it was."""
-        if node.encoding is None or self.meaning == "float":
+        if node.encoding is None or self.meaning != "quantised":
             return value
         return (
             fake_quantise(value, node.encoding)
@@ -161,22 +165,19 @@ class _Evaluator:
 
     def _keep(self, node: Node, output: int, value: Any) -> Any:
         """Round and lay out one output, note it, and go on with its replacement if there is one."""
-        exact = value
+        exact, encoding = value, None
         if isinstance(value, torch.Tensor):
             exact = self._stored(node, value)
-            encoding = self.picked.get((node.name, output), None if node.multiple else node.encoding)
-            if node.name in self.rounded_within:
-                encoding = (
-                    None  # what is noted there is that of the op within, which requantises what it returns
-                )
+            if node.name not in self.rounded_within:  # what is noted there is that of the op within
+                encoding = self.picked.get((node.name, output), None if node.multiple else node.encoding)
             value = self._stored(node, self._rounded(value, encoding))
             self.walk.values[node.name, output] = self._own(value)
         if self.replace is None or not (value is None or isinstance(value, torch.Tensor)):
             return value
-        return self.replace(Computed(node, output, value, exact))
+        return self.replace(Computed(node, output, value, exact, encoding))
 
     def _rounded(self, value: torch.Tensor, encoding: QuantParams | None) -> torch.Tensor:
-        if encoding is None or self.meaning == "float" or not value.is_floating_point():
+        if encoding is None or self.meaning != "quantised" or not value.is_floating_point():
             return value
         return fake_quantise(value, encoding)
 
@@ -204,7 +205,7 @@ class _Evaluator:
     def _quantise(self, node: Node, args: Sequence[Any]) -> Any:
         if self.meaning == "float":
             return args[0]
-        if node.encoding is not None:
+        if node.encoding is not None and self.meaning == "quantised":
             return args[0]  # rounded to its encoding like any other op's output
         quantised = find_operator(node.target)
         back = find_operator(node.target.replace(".quantize_", ".dequantize_"))

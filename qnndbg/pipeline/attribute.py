@@ -42,7 +42,7 @@ def attribute_backend(
         method: whose outputs they are.
         sample: of which inputs.
     """
-    targets = {**local.held, **taps.values, **local.read}
+    targets = {**local.held, **local.unrounded, **taps.values, **local.read}
     fused = frozenset(() if taps.half else local.read)  # half floats are read otherwise where they overflow
     side = Side(targets=targets, floors=dict(local.floors), fused=fused, half=taps.half, changes=changes)
     for place, target in targets.items():

@@ -6,6 +6,7 @@ It proves with each recording that its graphs can be executed again.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace as replace_field
 from pathlib import Path
 from typing import Any
 
@@ -112,12 +113,13 @@ class _References:
         constants = Constants(self._load)
         partitions = {n: constants.in_place(self.qnn[n], graph) for n, graph in self.partitions.items()}
         program = Program(outer, self.inputs, constants.load, partitions)
+        executed = replace_field(program, outside="executed")
         taps = self._taps(tapped, constants)
-        local = evaluate_locally(program, taps)
+        local = evaluate_locally(executed, taps)
         if mended := self._misdumped(program, tapped, taps, local):
             self.writer.run(mended)
             taps = self._taps(mended, constants)
-            local = evaluate_locally(program, taps)
+            local = evaluate_locally(executed, taps)
         self.climb.rung("htp-tapped", taps.values)
         self._held(local, constants)
         self._write("local", local.results, self._named_local(local), local.problems)

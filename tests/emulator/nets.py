@@ -92,6 +92,24 @@ def fallback() -> Made:
     return _seeded(Fallback, 1, 8)
 
 
+class Counted(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(8, 4)
+
+    def forward(self, x: torch.Tensor, counts: torch.Tensor) -> torch.Tensor:
+        return self.linear(x) + counts
+
+
+def counted() -> Made:
+    """A sum of floats and integers, which QNN's validator refuses: it is computed on the CPU."""
+    torch.manual_seed(0)
+    return Counted().eval(), (
+        torch.randn(2, 8),
+        torch.tensor([[1, 0, 2, 1], [0, 3, 1, 1]], dtype=torch.int32),
+    )
+
+
 class Embedding(nn.Module):
     def __init__(self) -> None:
         super().__init__()

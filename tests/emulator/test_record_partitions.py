@@ -63,6 +63,25 @@ def test_the_second_begins_where_the_first_ended(quantised: Recording) -> None:
     assert np.array_equal(taps[1, tensor.name], np.clip(steps, 0, 255))
 
 
+def test_what_the_cpu_leaves_unrounded_is_no_fault(recorded: Recorded) -> None:
+    """The sum is not delegated, and its q/dq ops were folded into an encoding that the CPU does not know."""
+    recording = recorded("counted", "8a8w")
+    (local,), (htp,), (reference,) = (
+        recording.runs[name].results for name in ("local", "htp-tapped", "reference")
+    )
+    assert local is not None
+    assert htp is not None
+    assert reference is not None
+    assert np.array_equal(recording.tensor(local), recording.tensor(htp))
+    assert not np.allclose(recording.tensor(reference), recording.tensor(htp), rtol=0, atol=1e-4)
+    comparison = recording.comparison()
+    assert comparison is not None
+    assert comparison.verdict.kind == "clean"
+    shares = {source.op: source.share for source in comparison.sources if source.step == "backend"}
+    assert shares["aten.add.Tensor"] > 0.5
+    assert sum(shares.values()) == pytest.approx(1.0, abs=0.05)
+
+
 def test_the_whole_is_the_model(recording: Recording) -> None:
     module, inputs = nets.fallback()
     expected = module(*inputs).detach()

@@ -113,6 +113,10 @@ def test_overflow_is_read_as_the_chip_read_it(limit: float) -> None:
     assert local.values[at("mul")].tolist() == [500.0, 150_000.0, -200_000.0]
 
 
+def no_load(ref: object) -> torch.Tensor:
+    raise AssertionError(ref)
+
+
 def test_input_and_constant_are_held_as_half_floats() -> None:
     x = torch.tensor([1.0, 1e-9, 2049.0])
     inner = Graph(
@@ -131,10 +135,7 @@ def test_input_and_constant_are_held_as_half_floats() -> None:
         partitions={"lowered_module_0": 0},
     )
 
-    def load(ref: object) -> torch.Tensor:
-        raise AssertionError(ref)
-
-    whole = Program(outer, [x], load, partitions={0: inner})
+    whole = Program(outer, [x], no_load, partitions={0: inner})
     tap = -half_of(x)
     local = evaluate_locally(whole, Taps({at("neg", 0): tap}, {}, half=True))
     place = at("y", 0)
@@ -144,6 +145,38 @@ def test_input_and_constant_are_held_as_half_floats() -> None:
     (result,) = local.results
     assert isinstance(result, torch.Tensor)
     assert torch.equal(result, tap)
+
+
+def test_the_cpu_does_not_round_outside_of_the_delegates() -> None:
+    """A program whose q/dq ops were folded into encodings computes what is not delegated in floats."""
+    x = torch.tensor([0.21, -0.74])
+    inner = Graph(
+        nodes=(replace(INPUT, name="y"), call("neg", "aten.neg.default", Ref("y"), encoding=encoding(0.1))),
+        outputs=(Output(value=Ref("neg")),),
+    )
+    outer = Graph(
+        nodes=(
+            INPUT,
+            call("abs", "aten.abs.default", Ref("x"), encoding=encoding(0.1)),
+            Node(name="lowered", op="get_attr", target="lowered_module_0"),
+            call("call", "higher_order.executorch_call_delegate", Ref("lowered"), Ref("abs"), multiple=True),
+            call("get", "operator.getitem", Ref("call"), 0, encoding=encoding(0.1)),
+            call("out", "aten.mul.Tensor", Ref("get"), 1.5, encoding=encoding(0.4)),
+        ),
+        outputs=(Output(value=Ref("out")),),
+        partitions={"lowered_module_0": 0},
+    )
+    whole = Program(outer, [x], no_load, partitions={0: inner}, outside="executed")
+    local = evaluate_locally(whole, Taps({}, {}, half=False))
+    (result,) = local.results
+    assert isinstance(result, torch.Tensor)
+    assert result.tolist() == pytest.approx([-0.3, -1.05])
+    assert local.values[at("neg", 0)].tolist() == pytest.approx([-0.2, -0.7])
+    assert local.values[at("out")].tolist() == pytest.approx([-0.4, -1.2])
+    assert {place.node: value.tolist() for place, value in local.unrounded.items()} == {
+        "abs": pytest.approx([0.21, 0.74]),
+        "out": pytest.approx([-0.3, -1.05]),
+    }
 
 
 def test_without_a_dump_the_computed_value_goes_on() -> None:

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from qnndbg.execute.local import Taps, evaluate_locally
-from qnndbg.execute.noise import MOVES, floor_of, half_of, perturbed, ulp16
+from qnndbg.execute.noise import MOVES, floor_of, half_of, perturbed, rms, ulp16
 from qnndbg.execute.program import Program
 from qnndbg.model.graph import Node, Ref
 from tests.reference.programs import INPUT, at, call, encoding, program
@@ -191,13 +191,27 @@ def test_what_cancels_may_err_by_what_the_roundings_before_it_become() -> None:
     chain = program(
         (
             INPUT,
-            call("neg", "aten.neg.default", Ref("x")),
-            call("sum", "aten.add.Tensor", Ref("neg"), 1.0),
+            call("abs", "aten.abs.default", Ref("x")),
+            call("log", "aten.log.default", Ref("abs")),
         ),
         x,
     )
-    held = -half_of(x)
-    taps = Taps({at("neg"): held, at("sum"): held + 1.0}, {}, half=True)
+    held = half_of(x)
+    taps = Taps({at("abs"): held, at("log"): held.log()}, {}, half=True)
     floors = evaluate_locally(chain, taps).floors
-    # Half floats from 1 on are 2**-10 apart, by which the difference is as uncertain, though it is so small.
-    assert floors[at("sum")].rms == pytest.approx(2.0**-10 * math.sqrt(1 / 12), rel=0.1)
+    # Half floats from 1 on are 2**-10 apart, by which the logarithm is as uncertain, though it is so small.
+    assert floors[at("log")].rms == pytest.approx(2.0**-10 * math.sqrt(1 / 12), rel=0.1)
+
+
+@pytest.mark.parametrize("op", ["add.Tensor", "sub.Tensor", "mul.Tensor", "div.Tensor"])
+def test_arithmetic_on_known_values_rounds_once(op: str) -> None:
+    x = torch.linspace(1.0, 1.001, 300).double()
+    chain = program(
+        (INPUT, call("abs", "aten.abs.default", Ref("x")), call("made", f"aten.{op}", Ref("abs"), -1.0)), x
+    )
+    held = half_of(x)
+    exact = {"add": held - 1.0, "sub": held + 1.0, "mul": -held, "div": -held}[op.partition(".")[0]]
+    taps = Taps({at("abs"): held, at("made"): half_of(exact)}, {}, half=True)
+    made = evaluate_locally(chain, taps).floors[at("made")]
+    # The root of the mean square of an error that is uniform within half a unit in the last place, twice.
+    assert made.rms == pytest.approx(rms(ulp16(exact)) * math.sqrt(2 / 12), rel=1e-6)

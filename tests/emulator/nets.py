@@ -98,7 +98,8 @@ class Counted(nn.Module):
         self.linear = nn.Linear(8, 4)
 
     def forward(self, x: torch.Tensor, counts: torch.Tensor) -> torch.Tensor:
-        return self.linear(x) + counts
+        total: torch.Tensor = self.linear(x) + counts
+        return total
 
 
 def counted() -> Made:

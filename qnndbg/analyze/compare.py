@@ -11,6 +11,7 @@ from qnndbg.analyze import given
 from qnndbg.analyze.causes import sources_of
 from qnndbg.analyze.ladder import climb
 from qnndbg.analyze.metrics import measure
+from qnndbg.analyze.nonfinite import nonfinite_of
 from qnndbg.analyze.normalize import same_rank, step_of, value_on_cpu, value_on_htp
 from qnndbg.analyze.payload import payloads_of
 from qnndbg.analyze.places import places_of
@@ -56,6 +57,7 @@ def compare(recording: Recording) -> Comparison:
         payloads=payloads_of(recording),
         changes=_guilty_passes(recording),
         input_notes=tuple(f"{i.name}: {i.note}" for i in recording.manifest.inputs if i.strides),
+        nonfinite=nonfinite_of(recording, ladder),
     )
     return Comparison(
         verdict=_verdict(recording, evidence),

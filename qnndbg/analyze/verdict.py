@@ -14,6 +14,7 @@ from typing import Literal
 
 from qnndbg.analyze import wording
 from qnndbg.analyze.causes import FLOOR_LIMIT
+from qnndbg.analyze.nonfinite import NonFinite
 from qnndbg.analyze.touched import Touched
 from qnndbg.model.attribution import PassChange
 from qnndbg.model.graph import Node
@@ -77,6 +78,8 @@ class Evidence:
     changes: tuple[GuiltyPass, ...] = ()
     input_notes: tuple[str, ...] = ()
     """What was found about inputs that are not contiguous."""
+    nonfinite: tuple[NonFinite, ...] = ()
+    """Where NaN and infinities come from, in the samples whose outputs part by some."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,9 +159,19 @@ def _blame(name: StepName, rung: Rung, evidence: Evidence) -> Verdict:
         return wording.build_differs(rung, final, suspects)
     found = [source for source in evidence.sources if _of_rung(source, name, rung)]
     culprit = culprit_of(found)
+    if culprit is None and (first := _first_nonfinite(name, rung, evidence)):
+        return wording.not_finite(first, final)
     if culprit is None:
         return wording.step_only("quantisation" if name == "quantisation" else "backend", rung, final)
     return wording.blamed(_kind(culprit), culprit, found, rung, final)
+
+
+def _first_nonfinite(name: StepName, rung: Rung, evidence: Evidence) -> NonFinite | None:
+    """Where the NaN or infinities of an output come from; of the quantiser's step only inputs are known."""
+    if rung.against_previous is None or not rung.against_previous.nonfinite:
+        return None
+    same = (n for n in evidence.nonfinite if (n.method, n.sample) == (rung.method, rung.sample))
+    return next((n for n in same if name == "backend" or not n.op), None)
 
 
 def faults(

@@ -20,6 +20,7 @@ from qnndbg.model.result import (
 )
 
 if TYPE_CHECKING:
+    from qnndbg.analyze.nonfinite import NonFinite
     from qnndbg.analyze.verdict import GuiltyPass, Payload
 
 HUGE_SHARE = 1000.0
@@ -87,6 +88,26 @@ def step_only(kind: VerdictKind, rung: Rung, final: Rung | None) -> Verdict:
         text=f"{kind}: {who} has {decibels(rung.against_previous)} against the step before; {ending(final)}",
         culprit="",
         next_step=_after_step(kind, rung),
+    )
+
+
+def not_finite(first: NonFinite, final: Rung | None) -> Verdict:
+    """NaN or infinities, which the HTP has none of, come from an input or an op."""
+    known = "the HTP knows neither NaN nor infinity"
+    where = where_of(first.module, first.source)
+    op = f"{short_op(first.op)}{f' ({where})' if where else ''}"
+    if not first.op:
+        kind: VerdictKind = "input"
+        text = f"input: {first.name} holds {first.what}, and {known}"
+        step = "Replace them before the model, such as with torch.nan_to_num."
+    elif first.on_htp:
+        kind, text = "backend", f"backend: {op} makes {first.what} on the HTP where the CPU has numbers"
+        step = REMEDIES["kernel"].format(op=short_op(first.op))
+    else:
+        kind, text = "format", f"format: {op} makes {first.what} on the CPU, and {known}"
+        step = f"Keep what {short_op(first.op)} reads where its result is a number, such as with a clamp."
+    return Verdict(
+        kind=kind, text=f"{text}; {ending(final)}", culprit=first.name, op=first.op, next_step=step
     )
 
 

@@ -95,8 +95,9 @@ class _TargetLowering:
         self.report({"step": "quantise"})
         with _explained(self._or_pass(_saying("the quantiser failed", "try another precision"))):
             prepared = self._prepared(target, graph)
-        calibrate(prepared, [contiguous(sample)[0] for sample in target.calibration or (inputs,)], inputs)
-        with _explained(_saying("the quantiser failed", "try another precision")):
+        samples = [contiguous(sample)[0] for sample in target.calibration or (inputs,)]
+        calibrate(prepared, samples, inputs)
+        with _explained(lambda error: _saying("the quantiser failed", _range_hint(samples, error))(error)):
             converted: torch.nn.Module = quantize_pt2e.convert_pt2e(prepared)
         self._run("quantized", converted, inputs)
         correct |= self._accuracy("quantized", target, converted)
@@ -176,6 +177,17 @@ def _explained(explain: Explain) -> Iterator[None]:
         raise
     except Exception as error:
         raise explain(error) from error
+
+
+def _range_hint(samples: Sequence[Sequence[object]], error: BaseException) -> str:
+    """What to do where the observers have no range to offer, which NaN and infinities leave."""
+    for number, sample in enumerate(samples):
+        tensors = (value for value in sample if isinstance(value, torch.Tensor))
+        if not all(bool(torch.isfinite(tensor).all()) for tensor in tensors):
+            return f"calibration sample {number} holds NaN or infinities: leave it out, or replace them"
+    if "nan" in str(error):
+        return "the model makes NaN of the calibration inputs; the op that does so: --precision fp16 names it"
+    return "try another precision"
 
 
 def _saying(what: str, hint: str) -> Explain:

@@ -8,6 +8,7 @@ from typing import get_args
 import pytest
 from msgspec.structs import replace
 
+from qnndbg.analyze.nonfinite import NonFinite
 from qnndbg.analyze.touched import Touched
 from qnndbg.analyze.verdict import (
     Evidence,
@@ -369,3 +370,31 @@ def test_the_op_that_magnifies_is_what_to_rewrite() -> None:
 def test_in_half_floats_the_htp_has_no_other_error_than_against_eager() -> None:
     verdict = judge(evidence(half(2.0), precision="fp16", sources=(source(),)))
     assert verdict.text.endswith("rounding explains; the output has 2.0 dB against eager")
+
+
+def judged_nonfinite(first: NonFinite) -> Verdict:
+    lost = error(None, nonfinite=4)
+    kept, htp = half(EXACT), Rung(name="htp", output=0, against_eager=lost, against_previous=lost)
+    rungs = (*kept[:-2], replace(htp, name="htp-tapped"))
+    return judge(evidence(rungs, precision="fp16", nonfinite=(first,)))
+
+
+def test_nan_on_the_htp_alone_is_the_backends() -> None:
+    made = NonFinite(
+        method="forward",
+        sample=0,
+        name="div@0",
+        what="2 NaN",
+        op="aten.div.Tensor",
+        source="net.py:4",
+        on_htp=True,
+    )
+    verdict = judged_nonfinite(made)
+    assert (verdict.kind, verdict.culprit, verdict.op) == ("backend", "div@0", "aten.div.Tensor")
+    assert "div (net.py:4) makes 2 NaN on the HTP where the CPU has numbers" in verdict.text
+
+
+def test_nan_of_another_sample_explains_nothing() -> None:
+    other = NonFinite(method="forward", sample=1, name="x", what="1 NaN")
+    verdict = judged_nonfinite(other)
+    assert (verdict.kind, verdict.culprit) == ("backend", "")

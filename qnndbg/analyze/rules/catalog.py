@@ -20,7 +20,7 @@ RULES = (
     Rule(
         "QD102", "values are flushed by half floats", "Scale what is below 6.1e-05 up, or raise an epsilon."
     ),
-    Rule("QD103", "an op errs by more than rounding", "Keep it off the HTP, or write it in other ops."),
+    Rule("QD103", "an op errs by more than rounding", "Write it in other ops, or keep it off the HTP."),
     Rule("QD104", "a range clips", "Use a min-max observer, and calibrate with inputs like these."),
     Rule("QD105", "a range is too wide", "Calibrate with inputs like these, so that the range fits."),
     Rule("QD106", "an outlier channel takes the range", "Quantise it per channel, or give it 16 bits."),

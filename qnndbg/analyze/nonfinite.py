@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from qnndbg.analyze.normalize import Array, numbers
-from qnndbg.model.graph import Origin, TensorRef
-from qnndbg.model.recording import Run
+from qnndbg.model.graph import Node, TensorRef
+from qnndbg.model.recording import QnnGraph, Run
 from qnndbg.model.result import Rung
 from qnndbg.recording.store import Recording
 
@@ -50,35 +50,37 @@ def nonfinite_of(recording: Recording, ladder: Iterable[Rung]) -> tuple[NonFinit
 
 def _places(recording: Recording, method: str, sample: int) -> Iterator[NonFinite]:
     for given in recording.inputs(method, sample):
-        what = _counted(_read(recording, given.tensor))
-        if what:
+        if what := _counted(_read(recording, given.tensor)):
             yield NonFinite(method=method, sample=sample, name=given.name, what=what)
     local, htp = (recording.run(name, method, sample) for name in ("local", "htp-tapped"))
     for graph in recording.qnn:
-        if graph.method != method or local is None or htp is None:
-            continue
-        computed, dumped = _of_partition(local, graph.partition), _of_partition(htp, graph.partition)
-        nodes = {node.name: node for node in recording.graph(graph.graph).nodes}
-        made_for = {tensor.name: nodes.get(tensor.node) for tensor in graph.tensors}
-        for op in graph.ops:
-            for name in op.outputs:
-                if name not in computed or name not in dumped:
-                    continue
-                cpu, chip = (_read(recording, side[name]) for side in (computed, dumped))
-                node = made_for.get(name)
-                origin = node.origin if node is not None else Origin()
-                for what, on_htp in ((_counted(cpu), False), (_counted(chip), True)):
-                    if what and bool(_counted(cpu)) != bool(_counted(chip)):
-                        yield NonFinite(
-                            method=method,
-                            sample=sample,
-                            name=name,
-                            what=what,
-                            op=node.target if node is not None else op.type,
-                            module=origin.module_path,
-                            source=origin.source,
-                            on_htp=on_htp,
-                        )
+        if graph.method == method and local is not None and htp is not None:
+            computed, dumped = (_of_partition(run, graph.partition) for run in (local, htp))
+            for name in (name for op in graph.ops for name in op.outputs if name in computed):
+                if name in dumped:
+                    yield from _made(recording, graph, name, computed[name], dumped[name], sample)
+
+
+def _made(
+    recording: Recording, graph: QnnGraph, name: str, computed: TensorRef, dumped: TensorRef, sample: int
+) -> Iterator[NonFinite]:
+    """The tensor, if one side of it has only finite numbers and the other has not."""
+    cpu, chip = (_counted(_read(recording, side)) for side in (computed, dumped))
+    if bool(cpu) == bool(chip):
+        return
+    tensor = next(tensor for tensor in graph.tensors if tensor.name == name)
+    nodes = (node for node in recording.graph(graph.graph).nodes if node.name == tensor.node)
+    node = next(nodes, Node(name=name, op="call_function"))
+    yield NonFinite(
+        method=graph.method,
+        sample=sample,
+        name=name,
+        what=cpu or chip,
+        op=node.target,
+        module=node.origin.module_path,
+        source=node.origin.source,
+        on_htp=bool(chip),
+    )
 
 
 def _of_partition(run: Run, partition: int) -> dict[str, TensorRef]:

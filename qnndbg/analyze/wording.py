@@ -28,7 +28,7 @@ HUGE_SHARE = 1000.0
 MANY = 1e6
 
 REMEDIES: dict[Cause, str] = {
-    "kernel": "Write {op} in other ops, or keep it off the HTP (skip_node_op_set) if ExecuTorch's CPU has it.",
+    "kernel": "Write {op} in other ops, or keep it off the HTP (skip_node_op_set), if the CPU has it.",
     "builder": "Give that weight one scale per channel, such as with --precision 16a8w.",
     "fused": "Calibrate {op} so that nothing is clipped there (a min-max observer); both then agree.",
     "overflow": "Rescale the values of {op} so that they stay below 65504, and scale back behind it.",

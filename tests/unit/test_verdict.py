@@ -204,7 +204,8 @@ def test_whole_verdict_on_a_kernel() -> None:
         "net.py:7): its error is 70 times what rounding explains; the HTP has 20.0 dB against the same "
         "program on the CPU, and the output has 19.9 dB against eager",
         culprit="aten_hardswish_default@0",
-        next_step="Write hardswish in other ops, or keep it off the HTP (skip_node_op_set), if the CPU has it.",
+        next_step="Write hardswish in other ops, or keep it off the HTP (skip_node_op_set), "
+        "if the CPU has it.",
         op="aten.hardswish.default",
         share=0.9,
         confidence="measured",

@@ -142,6 +142,8 @@ def judge(evidence: Evidence) -> Verdict:
             return wording.outputs_missing()
         return wording.clean(final, evidence.coverage, len(sources(evidence.layers)))
     name = min(guilty, key=lambda name: quality(_against_previous(steps[name])))
+    if name == "backend" and "quantisation" in guilty and _only_rounds(steps[name], evidence):
+        name = "quantisation"  # the HTP rounds as the encodings say, and those are too coarse already
     rung = steps[name]
     assert rung is not None
     return _blame(name, rung, evidence)
@@ -314,8 +316,10 @@ def _at_fault(name: StepName, rung: Rung | None, evidence: Evidence) -> bool:
     return kept < BACKEND_DB or (now < INAUDIBLE_DB and now < before - WORSE_DB)
 
 
-def _only_rounds(rung: Rung, evidence: Evidence) -> bool:
+def _only_rounds(rung: Rung | None, evidence: Evidence) -> bool:
     """Whether roundings add up here, with no op at fault and nothing that magnifies them."""
+    if rung is None:
+        return False
     culprit = culprit_of([s for s in evidence.sources if _of_rung(s, "backend", rung)])
     return culprit is not None and culprit.cause == "rounding"
 

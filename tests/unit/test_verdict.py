@@ -24,7 +24,7 @@ from qnndbg.analyze.wording import failed, not_delegated
 from qnndbg.model.attribution import PassChange
 from qnndbg.model.graph import Node, Origin
 from qnndbg.model.recording import Failure
-from qnndbg.model.result import Coverage, Rung, Verdict, VerdictKind
+from qnndbg.model.result import Cause, Coverage, Rung, Verdict, VerdictKind
 from tests.unit.evidence import (
     EXACT,
     error,
@@ -398,3 +398,19 @@ def test_nan_of_another_sample_explains_nothing() -> None:
     other = NonFinite(method="forward", sample=1, name="x", what="1 NaN")
     verdict = judged_nonfinite(other)
     assert (verdict.kind, verdict.culprit) == ("backend", "")
+
+
+@pytest.mark.parametrize(
+    ("cause", "kind", "culprit"),
+    [
+        ("rounding", "quantisation", "aten_conv2d_default@0"),
+        ("kernel", "backend", "aten_hardswish_default@0"),
+    ],
+)
+def test_an_htp_that_only_rounds_as_coarse_encodings_say_is_not_to_blame(
+    cause: Cause, kind: VerdictKind, culprit: str
+) -> None:
+    rungs = quantised(9.0, EXACT, 7.0, 6.0)
+    found = evidence(rungs, sources=(source(cause=cause), quantisers("conv2d")))
+    verdict = judge(found)
+    assert (verdict.kind, verdict.culprit) == (kind, culprit)

@@ -183,6 +183,10 @@ class Recording:
 
     def comparison(self) -> Comparison | None:
         """The comparison, if the recording got that far."""
+        return self._comparison
+
+    @functools.cached_property
+    def _comparison(self) -> Comparison | None:
         path = self.folder / "comparison.json"
         return self._decoded(path, Comparison) if path.exists() else None
 

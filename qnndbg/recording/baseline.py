@@ -33,8 +33,8 @@ class Front(Struct, frozen=True, kw_only=True):
     sizes: dict[str, int]
     """Program to its bytes."""
     lines: dict[str, int] = {}
-    """File to the number of its lines, since a line that is missing leaves no other trace; empty in a baseline
-    of a qnndbg that did not count."""
+    """File to the number of its lines, since a line that is missing leaves no other trace; empty if an older
+    qnndbg wrote it, which did not count."""
 
 
 class _GraphLine(Struct, frozen=True, kw_only=True, omit_defaults=True):

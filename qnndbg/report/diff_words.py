@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from qnndbg.analyze.diff.layers import EQUAL_DB
+from qnndbg.analyze.diff.layers import EQUAL_DB, VISIBLE_DB, gained
 from qnndbg.model.diff import Change, Diff, Parting, PassRun, RungDiff, Scalar, Side
 from qnndbg.model.result import ErrorMetrics
 from qnndbg.report import units
@@ -14,8 +14,6 @@ ENCODING = (
     *("stored dtype", "scheme", "axis", "block size"),
 )
 """Parts of an encoding."""
-VISIBLE_DB = 0.05
-"""Less is a zero at one decimal."""
 DIGEST = 32
 """Characters of a digest, of which a report shows the first eight."""
 
@@ -161,7 +159,7 @@ def decibels(error: ErrorMetrics | None) -> float | None:
 def delta(rung: RungDiff) -> float | None:
     """Decibels that B has over A; what is closer to eager than float32 rounds is equal to it."""
     a, b = decibels(rung.a), decibels(rung.b)
-    return None if a is None or b is None else min(b, EQUAL_DB) - min(a, EQUAL_DB)
+    return None if a is None or b is None else gained(a, b)
 
 
 def significant(rung: RungDiff) -> bool:

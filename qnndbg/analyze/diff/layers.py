@@ -127,6 +127,22 @@ def gained(a: float, b: float) -> float:
     return min(b, EQUAL_DB) - min(a, EQUAL_DB)
 
 
+def within_rounding(a: ErrorMetrics | None, b: ErrorMetrics | None) -> bool:
+    """Two errors may be of one value, but for the rounding of float32 in what it is held against.
+
+    That moves an error, as a share of the signal, by no more than its own share (the triangle inequality).
+    """
+    if a is None or b is None or a == b:
+        return a == b
+    if a.sqnr_db is None or b.sqnr_db is None or a.nonfinite != b.nonfinite:
+        return False
+    return abs(_share(a.sqnr_db) - _share(b.sqnr_db)) <= _share(EQUAL_DB)
+
+
+def _share(decibels: float) -> float:
+    return float(10 ** (-decibels / 20))
+
+
 def _rounding(error: ErrorMetrics) -> bool:
     if not error.mismatched:
         return True

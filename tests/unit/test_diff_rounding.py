@@ -130,10 +130,10 @@ def test_check_blames_no_rounding_and_says_so(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("a", "b"),
     [
-        (np.float32([3, 4]), np.float64([3, 4])),
-        (np.float32([3, 4]), np.float32([[3, 4]])),
-        (np.int64([3, 10**6]), np.int64([3, 10**6 + 1])),
-        (np.float32([3, np.nan]), np.float32([3, 4])),
+        (np.array([3, 4], np.float32), np.array([3, 4], np.float64)),
+        (np.array([3, 4], np.float32), np.array([[3, 4]], np.float32)),
+        (np.array([3, 10**6], np.int64), np.array([3, 10**6 + 1], np.int64)),
+        (np.array([3, np.nan], np.float32), np.array([3, 4], np.float32)),
     ],
 )
 def test_another_dtype_or_shape_integers_and_nan_are_no_rounding(

@@ -35,12 +35,13 @@ class _Numbers(NamedTuple):
 
 def _that_count(diff: Diff) -> _Numbers:
     """All that differ, but for what rounding on the CPU explains, where there was any."""
-    outputs, rungs, layers = (list(part) for part in (diff.outputs, diff.rungs, diff.layers))
-    if any(output.rounding for output in diff.outputs):
-        outputs = [output for output in diff.outputs if not output.rounding]
-        rungs = [rung for rung in diff.rungs if not within_rounding(rung.a, rung.b)]
-        layers = [layer for layer in diff.layers if not _by_rounding(layer)]
-    return _Numbers(outputs, rungs, layers)
+    if not any(output.rounding for output in diff.outputs):
+        return _Numbers([*diff.outputs], [*diff.rungs], [*diff.layers])
+    return _Numbers(
+        [output for output in diff.outputs if not output.rounding],
+        [rung for rung in diff.rungs if not within_rounding(rung.a, rung.b)],
+        [layer for layer in diff.layers if not _by_rounding(layer)],
+    )
 
 
 def _by_rounding(layer: LayerDiff) -> bool:

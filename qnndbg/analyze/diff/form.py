@@ -66,7 +66,7 @@ def comparable(graph: Graph) -> Graph:
 
 def form_of(graph: Graph, intern: Interner) -> Form:
     """Bring a graph to canonical form."""
-    number = {node.name: i for i, node in enumerate(graph.nodes)}
+    number: dict[str, int] = {}
     requantized = {node.name: node.requantize for node in graph.nodes if node.requantize}
     inputs = 0
     form = Form([node.name for node in graph.nodes], [], [], [], [])
@@ -83,8 +83,8 @@ def form_of(graph: Graph, intern: Interner) -> Form:
         form.exact.append(intern[node.op, _target(node), *properties(node), bare])
         form.kind.append(intern[_kind(node)])
         form.thin.append(node.layout_permute or node.target.startswith(QUANTISE_OPS))
-        found = [number.get(ref, UNKNOWN) for ref in refs]
-        form.refs.append(tuple([ref if ref < i else UNKNOWN for ref in found]))
+        form.refs.append(tuple([number.get(ref, UNKNOWN) for ref in refs]))
+        number[node.name] = i
     form.readers = _readers(form.refs)
     return form
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from operator import attrgetter
 
-import numpy as np
 from msgspec.structs import replace
 
 from qnndbg.analyze.diff.form import literals
@@ -88,6 +87,8 @@ def _many(what: str, a: tuple[float, ...], b: tuple[float, ...]) -> Iterator[Cha
     if len(a) == 1:
         yield Change(what=what, a=a[0], b=b[0])
         return
+    import numpy as np  # takes long to load, and only long encodings need it
+
     left, right = np.asarray(a, np.float64), np.asarray(b, np.float64)
     with np.errstate(all="ignore"):
         apart = np.abs(left - right) / np.maximum(np.maximum(np.abs(left), np.abs(right)), 1e-300)

@@ -7,13 +7,10 @@ from collections.abc import Iterator
 from msgspec.structs import replace
 
 from qnndbg.analyze.diff.layers import EQUAL_DB, within_rounding
-from qnndbg.analyze.ladder import RUNGS
-from qnndbg.analyze.metrics import measure
-from qnndbg.analyze.normalize import numbers, same_rank
 from qnndbg.analyze.verdict import quality
 from qnndbg.model.diff import OutputDiff, RungDiff
 from qnndbg.model.graph import TensorRef
-from qnndbg.model.recording import Run
+from qnndbg.model.recording import RUNGS, Run
 from qnndbg.model.result import Comparison, ErrorMetrics, Rung
 from qnndbg.recording.store import Recording
 
@@ -119,6 +116,9 @@ def _measured(
     if not (_stored(a, x) and _stored(b, y)):
         rounding = alike and _measured_alike(a, b, run.method, output)
         return replace(nothing, note=ALIKE if rounding else NOT_KEPT, rounding=rounding)
+    from qnndbg.analyze.metrics import measure  # numpy takes long to load, and few differences need it
+    from qnndbg.analyze.normalize import numbers, same_rank
+
     left, right = numbers(a.tensor(x), x.dtype), numbers(b.tensor(y), y.dtype)
     if left is None or right is None:
         return replace(nothing, note="they differ; there is no metric for their dtype")

@@ -39,7 +39,7 @@ def main() -> None:
         write_recording(folder / "a.qnndbg", nodes=nodes, prefix="a", parts_at=-1)
         for which, index in PARTS_AT.items():
             write_recording(folder / f"{which}.qnndbg", nodes=nodes, prefix="other", parts_at=index)
-            for form in ("text", "json"):
+            for form in ("text", "json", "html"):
                 command = [
                     sys.executable,
                     "-c",

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import get_args
-
 from qnndbg.analyze.metrics import measure
 from qnndbg.analyze.normalize import numbers, same_rank
 from qnndbg.model.graph import TensorRef
-from qnndbg.model.recording import RANDOM, Run, RunnerName
+from qnndbg.model.recording import RANDOM, RUNGS, Run
 from qnndbg.model.result import ErrorMetrics, Rung
 from qnndbg.recording.store import Recording
-
-RUNGS: tuple[RunnerName, ...] = tuple(name for name in get_args(RunnerName) if name not in {"local", "held"})
 
 
 def climb(recording: Recording) -> tuple[Rung, ...]:

@@ -9,6 +9,7 @@ from typing import get_args
 
 from rich.console import Console
 
+from qnndbg.analyze.diff.recordings import collector_paused
 from qnndbg.cli import Subparsers
 from qnndbg.cli.output import print_drawn
 from qnndbg.cli.report_file import FORMATS, add_output, check_output, count, drawn, write_report
@@ -46,6 +47,7 @@ def add_parser(subparsers: Subparsers) -> None:
     )
 
 
+@collector_paused()
 def run(args: argparse.Namespace) -> int:
     """Print the difference.
 

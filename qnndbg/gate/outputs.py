@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from qnndbg.analyze.diff.layers import EQUAL_DB, VISIBLE_DB, gained
 from qnndbg.gate.limits import OutputLimits, output_limits
 from qnndbg.gate.sides import Case
 from qnndbg.model.recording import Manifest
 from qnndbg.model.result import Comparison, ErrorMetrics
 from qnndbg.model.triage import Blame, Judgement, JudgementStatus
 
-EQUAL_DB = 100.0
-"""What is closer differs by the rounding of float32 only."""
-VISIBLE_DB = 0.1
-"""A rung has moved if its error did by more."""
 FLOAT_NOISE = 1e-9
 """Two shares of samples that are closer are the same."""
 FINAL = ("htp", "htp-tapped")
@@ -60,10 +57,10 @@ def _status(
         return "regressed", "sqnr_db"
     if old is None:
         return "new" if case.before else "unchanged", ""
-    gained = min(new, EQUAL_DB) - min(old, EQUAL_DB)
-    if abs(gained) <= limits.drop_db.value:
+    more = gained(old, new)
+    if abs(more) <= limits.drop_db.value:
         return "unchanged", ""
-    return ("fixed" if gained > 0 else "regressed"), "drop_db"
+    return ("fixed" if more > 0 else "regressed"), "drop_db"
 
 
 def worst(comparison: Comparison) -> dict[Output, dict[str, float]]:
@@ -93,7 +90,7 @@ def _final(rungs: dict[str, float]) -> float | None:
 def _first_moved(before: dict[str, float], now: dict[str, float]) -> str:
     """The first rung that both have and whose error is another one."""
     for name, value in now.items():
-        if name in before and abs(min(value, EQUAL_DB) - min(before[name], EQUAL_DB)) > VISIBLE_DB:
+        if name in before and abs(gained(before[name], value)) >= VISIBLE_DB:
             return name
     return ""
 

@@ -160,6 +160,8 @@ def _of_sides(diff: Diff) -> Iterator[str]:
         a, b = getattr(diff.a, what), getattr(diff.b, what)
         if a != b:
             yield f"the baseline is of another {what}: {a or 'none'}, here {b or 'none'}"
+    if any(output.rounding for output in diff.outputs):
+        yield "the CPU's answers are those of the baseline, but for the rounding of float32"
     moved = [change.what for change in diff.environment if change.what not in OF_THE_REQUEST]
     if moved:
         yield f"the baseline was made in another environment: {', '.join(moved)}"

@@ -164,6 +164,8 @@ class OutputDiff(Struct, frozen=True, kw_only=True):
     elements: int
     note: str = ""
     """Why there are no numbers."""
+    rounding: bool = False
+    """A CPU's floats that differ by no more than its kernels may between two runs, which is no difference."""
 
 
 class LayerSide(Struct, frozen=True, kw_only=True):
@@ -239,7 +241,7 @@ class Diff(Struct, frozen=True, kw_only=True):
 
     schema: int = DIFF_SCHEMA_VERSION
     same: bool
-    """Nothing differs but, perhaps, the environment, names, provenance and times."""
+    """Nothing differs but, perhaps, the environment, names, provenance and times, and the CPU's rounding."""
     a: Side
     b: Side
     first_parting: Parting | None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, get_args
 
 from msgspec import Struct
 
@@ -37,6 +37,9 @@ RunnerName = Literal[
     "held",
 ]
 """Who computed the values of a run; see :class:`Run`."""
+
+RUNGS: tuple[RunnerName, ...] = tuple(name for name in get_args(RunnerName) if name not in {"local", "held"})
+"""Those whose outputs make a ladder, in its order."""
 
 
 def is_half(precision: str) -> bool:

@@ -22,13 +22,19 @@ from qnndbg.recording.store import Recording, read_part
 
 FRONT = "baseline.json"
 BASELINE_SUFFIX = ".baseline"
+LINES = ".jsonl"
+"""Ending of the files that hold a thing a line."""
 
 
 class Front(Struct, frozen=True, kw_only=True):
-    """What only a baseline has: its own schema, and the sizes of programs that are not there."""
+    """What only a baseline has: its own schema, sizes of programs that are not there, counts of lines."""
 
     schema: int = BASELINE_SCHEMA_VERSION
     sizes: dict[str, int]
+    """Program to its bytes."""
+    lines: dict[str, int] = {}
+    """File to the number of its lines, since a line that is missing leaves no other trace; empty if an older
+    qnndbg wrote it, which did not count."""
 
 
 class _GraphLine(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -123,7 +129,6 @@ def absent(folder: Path) -> bool:
 def _files(data: BaselineData) -> dict[str, bytes]:
     answer = replace(data.comparison, layers=(), ladder=())
     files = {
-        FRONT: schema.encode_pretty(Front(sizes=data.sizes)),
         "manifest.json": schema.encode_pretty(data.manifest),
         "passes.jsonl": lines.table(PassEvent, data.passes, leave_out=("index", "seconds")),
         "layers.jsonl": lines.table(LayerResult, data.comparison.layers),
@@ -140,7 +145,8 @@ def _files(data: BaselineData) -> dict[str, bytes]:
         front = lines.objects([replace(qnn, ops=(), tensors=())])
         files[f"{place}.ops.jsonl"] = front + lines.table(QnnOp, qnn.ops)
         files[f"{place}.tensors.jsonl"] = lines.table(QnnTensor, qnn.tensors)
-    return files
+    counts = {name: len(text.splitlines()) for name, text in files.items() if name.endswith(LINES)}
+    return files | {FRONT: schema.encode_pretty(Front(sizes=data.sizes, lines=counts))}
 
 
 def outdated(folder: Path) -> bool:
@@ -181,7 +187,20 @@ def open_baseline(folder: Path) -> Baseline:
         ) from error
 
 
+def _check_lines(folder: Path, expected: dict[str, int]) -> None:
+    """Refuse files with more or fewer lines than were written, be it by a merge or by hand."""
+    paths = {path.relative_to(folder).as_posix(): path for path in folder.rglob(f"*{LINES}")}
+    for name in sorted({*expected, *paths}):
+        if name not in paths:
+            raise RecordingError(f"{name} is missing", "restore the file")
+        found, wanted = len(read_part(paths[name]).splitlines()), expected.get(name, 0)
+        if found != wanted:
+            raise RecordingError(f"{name} has {found} lines, and {wanted} were written", "restore the file")
+
+
 def _read(folder: Path, front: Front) -> Baseline:
+    if front.lines:
+        _check_lines(folder, front.lines)
     layers = lines.read_table(LayerResult, read_part(folder / "layers.jsonl"), "layers.jsonl")
     ladder = lines.read_table(Rung, read_part(folder / "ladder.jsonl"), "ladder.jsonl")
     answer = schema.decode(read_part(folder / "answer.json"), Comparison, "answer.json")

@@ -5,11 +5,9 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
-import numpy as np
-from numpy.typing import NDArray
 
 from qnndbg.errors import RecordingError
 from qnndbg.model.attribution import Attribution, PassChange
@@ -18,7 +16,12 @@ from qnndbg.model.layer_ladder import LayerLadder
 from qnndbg.model.recording import Input, Manifest, PassEvent, QnnGraph, Run, RunnerName
 from qnndbg.model.result import Comparison
 from qnndbg.recording import schema
-from qnndbg.recording.blobs import Blobs
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from qnndbg.recording.blobs import Blobs
 
 T = TypeVar("T")
 
@@ -69,7 +72,12 @@ class Recording:
     def __init__(self, folder: Path, manifest: Manifest) -> None:
         self.folder = folder
         self.manifest = manifest
-        self._blobs = Blobs(folder / "tensors")
+
+    @functools.cached_property
+    def _blobs(self) -> Blobs:
+        from qnndbg.recording.blobs import Blobs  # numpy takes long to load, and few reports need a tensor
+
+        return Blobs(self.folder / "tensors")
 
     @functools.cached_property
     def passes(self) -> tuple[PassEvent, ...]:
@@ -183,6 +191,10 @@ class Recording:
 
     def comparison(self) -> Comparison | None:
         """The comparison, if the recording got that far."""
+        return self._comparison
+
+    @functools.cached_property
+    def _comparison(self) -> Comparison | None:
         path = self.folder / "comparison.json"
         return self._decoded(path, Comparison) if path.exists() else None
 

@@ -1,7 +1,8 @@
 """The layers as CSV: one row a layer, in execution order; columns as in docs/reference/report-csv.md.
 
-An undefined number is an empty cell; ``inf`` is an error where rounding explains none. Texts that a
-spreadsheet would take for a formula get an apostrophe in front, since names come from the recording.
+An undefined number is an empty cell; ``inf`` is an error where rounding explains none. Names come from the
+recording, so control characters are dropped, and what a spreadsheet would take for a formula gets an
+apostrophe in front.
 """
 
 from __future__ import annotations
@@ -14,9 +15,10 @@ from qnndbg.model.graph import QuantParams
 from qnndbg.model.result import Comparison, ErrorMetrics, LayerResult
 from qnndbg.report.layers import Order, ordered
 from qnndbg.report.standing import standings
+from qnndbg.report.units import CONTROLS
 
 Cell = str | int | float | bool | None
-FORMULA = ("=", "+", "-", "@", "\t", "\r")
+FORMULA = tuple("=+-@\t\n＝＋－＠")  # noqa: RUF001  the wide ones are formulas to some, too
 
 METRICS = tuple(ErrorMetrics.__struct_fields__)
 COLUMNS: dict[str, Callable[[LayerResult], Cell]] = {
@@ -106,5 +108,6 @@ def _cell(value: Cell) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str):
-        return f"'{value}" if value.startswith(FORMULA) else value
+        text = value.translate(CONTROLS)
+        return f"'{text}" if text.startswith(FORMULA) else text
     return repr(value)

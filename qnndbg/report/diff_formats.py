@@ -15,8 +15,6 @@ from qnndbg.report.diff_layers import DiffOrder, ordered
 from qnndbg.report.diff_markdown import diff_markdown
 from qnndbg.report.diff_pair import Pair
 from qnndbg.report.diff_sarif import diff_sarif, triage_sarif
-from qnndbg.report.html.diff import diff_html
-from qnndbg.report.html.triage import triage_html
 from qnndbg.report.triage_csv import triage_csv
 from qnndbg.report.triage_json import triage_json
 from qnndbg.report.triage_junit import triage_junit
@@ -27,10 +25,22 @@ def _json(pair: Pair, sort: DiffOrder | None) -> str:
     return diff_json(replace(pair.diff, layers=ordered(pair.diff.layers, sort or "order")))
 
 
+def _html(pair: Pair, sort: DiffOrder | None) -> str:
+    from qnndbg.report.html.diff import diff_html  # takes longer to load than all others together
+
+    return diff_html(pair, sort=sort or "status")
+
+
+def _triage_html(triage: Triage, _: Recording) -> str:
+    from qnndbg.report.html.triage import triage_html
+
+    return triage_html(triage)
+
+
 DIFFS: dict[str, Callable[[Pair, DiffOrder | None], str]] = {
     "json": _json,
     "md": lambda pair, _: diff_markdown(pair),
-    "html": lambda pair, sort: diff_html(pair, sort=sort or "status"),
+    "html": _html,
     "csv": lambda pair, sort: diff_csv(pair.diff, sort=sort or "order"),
     "junit": lambda pair, _: diff_junit(pair),
     "sarif": lambda pair, _: diff_sarif(pair),
@@ -40,7 +50,7 @@ DIFFS: dict[str, Callable[[Pair, DiffOrder | None], str]] = {
 TRIAGES: dict[str, Callable[[Triage, Recording], str]] = {
     "json": lambda triage, _: triage_json(triage),
     "md": lambda triage, _: triage_markdown(triage),
-    "html": lambda triage, _: triage_html(triage),
+    "html": _triage_html,
     "csv": lambda triage, _: triage_csv(triage),
     "junit": lambda triage, recording: triage_junit(triage, recording.comparison()),
     "sarif": lambda triage, recording: triage_sarif(triage, recording.manifest.environment.qnndbg),

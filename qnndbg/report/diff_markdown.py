@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from qnndbg.analyze.diff.layers import EQUAL_DB
+from qnndbg.analyze.diff.layers import gained
 from qnndbg.model.diff import Change, Diff, LayerDiff
 from qnndbg.report import units
 from qnndbg.report.diff_graphs import counts, folded_lines, graph_name, short
@@ -62,7 +62,7 @@ def _head(diff: Diff) -> Iterator[str]:
 def _lost(output: OutputPair) -> tuple[bool, float]:
     """By what the output gained in B, so that the worst is the least."""
     a, b = (error.sqnr_db if error else None for error in (output.last.a, output.last.b))
-    return not output.missing, 0.0 if a is None or b is None else min(b, EQUAL_DB) - min(a, EQUAL_DB)
+    return not output.missing, 0.0 if a is None or b is None else gained(a, b)
 
 
 def _ladder(output: OutputPair) -> str:

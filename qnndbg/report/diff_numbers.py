@@ -9,7 +9,7 @@ from rich.text import Text
 from qnndbg.model.diff import Diff, OutputDiff, RungDiff
 from qnndbg.report import units
 from qnndbg.report.columns import aligned
-from qnndbg.report.diff_words import change_of, delta, outputs, scalar, shown, significant
+from qnndbg.report.diff_words import change_of, delta, output_words, outputs, scalar, shown, significant
 
 SHOWN_ENDS = 8
 EVERY_RUNG = 6
@@ -62,7 +62,7 @@ def _output(output: OutputDiff) -> str:
     if output.note:
         return f"{where}: {output.note}"
     noise = units.NONE if output.sqnr_db is None else f"{units.signed(output.sqnr_db)} dB"
-    return f"{where}: {noise}, {output.mismatched} of {output.elements} elements differ"
+    return f"{where}: {noise}, {output_words(output)}"
 
 
 def accuracy_section(diff: Diff, room: int) -> RenderableType:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 
-from qnndbg.analyze.diff.layers import EQUAL_DB
-from qnndbg.model.diff import Change, Diff, Parting, PassRun, RungDiff, Scalar, Side
+from qnndbg.analyze.diff.layers import VISIBLE_DB, gained
+from qnndbg.model.diff import Change, Diff, OutputDiff, Parting, PassRun, RungDiff, Scalar, Side
 from qnndbg.model.result import ErrorMetrics
 from qnndbg.report import units
 
@@ -14,8 +14,6 @@ ENCODING = (
     *("stored dtype", "scheme", "axis", "block size"),
 )
 """Parts of an encoding."""
-VISIBLE_DB = 0.05
-"""Less is a zero at one decimal."""
 DIGEST = 32
 """Characters of a digest, of which a report shows the first eight."""
 
@@ -26,10 +24,11 @@ def headline(diff: Diff) -> str:
         unless = ", though the environment differs" if diff.environment else ""
         ended = diff.a.complete and not diff.a.failure  # and so is B, or they would not be the same
         what = "passes, graphs, QNN graphs and numbers" if ended else "all that there is; both end early"
-        return f"same: {what}{unless}"
+        but = ", but for the rounding of float32 on the CPU" if rounded(diff) else ""
+        return f"same: {what}{but}{unless}"
     if diff.first_parting is None:
         return f"different: {_rest(diff)}"
-    return f"different: {parted(diff.first_parting)}{_by_rounding(diff)}"
+    return f"different: {parted(diff.first_parting)}"
 
 
 def page_words(page: Side) -> str:
@@ -42,13 +41,17 @@ def page_words(page: Side) -> str:
     return " · ".join(words)
 
 
-def _by_rounding(diff: Diff) -> str:
-    """Whether the CPU's answers differ by no more than its kernels may between two runs of them."""
-    if diff.first_parting is None or diff.first_parting.kind != "reference":
-        return ""
-    first = [output for output in diff.outputs if output.runner == diff.first_parting.what]
-    small = first and all((output.sqnr_db or 0.0) >= EQUAL_DB for output in first)
-    return ", by no more than float32 rounds" if small else ""
+def rounded(diff: Diff) -> bool:
+    """Whether the CPU gave answers that differ by no more than its kernels may between two runs of them."""
+    return any(output.rounding for output in diff.outputs)
+
+
+def output_words(output: OutputDiff) -> str:
+    """What is different about one output of one runner."""
+    if output.note:
+        return output.note
+    small = ", by no more than float32 rounds" if output.rounding else ""
+    return f"{output.mismatched} of {output.elements} elements differ{small}"
 
 
 def _rest(diff: Diff) -> str:
@@ -161,7 +164,7 @@ def decibels(error: ErrorMetrics | None) -> float | None:
 def delta(rung: RungDiff) -> float | None:
     """Decibels that B has over A; what is closer to eager than float32 rounds is equal to it."""
     a, b = decibels(rung.a), decibels(rung.b)
-    return None if a is None or b is None else min(b, EQUAL_DB) - min(a, EQUAL_DB)
+    return None if a is None or b is None else gained(a, b)
 
 
 def significant(rung: RungDiff) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Literal
 
+from qnndbg.errors import RecordingError
 from qnndbg.recording.store import Recording
 from qnndbg.report.as_csv import csv_report
 from qnndbg.report.as_json import json_report
@@ -19,12 +20,16 @@ Format = Literal["text", "json", "md", "html", "csv", "junit", "sarif"]
 
 
 def _json(recording: Recording, sort: Order | None) -> str:
+    try:
+        ladders = recording.layer_ladders
+    except RecordingError:  # a part that a report does without, as `lost_parts` says
+        ladders = ()
     return json_report(
         recording.manifest,
         recording.comparison(),
         recording.passes,
         sort=sort or "order",
-        layer_ladders=recording.layer_ladders,
+        layer_ladders=ladders,
     )
 
 

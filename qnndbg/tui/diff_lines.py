@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from rich.text import Text
 
+from qnndbg.analyze.diff.layers import VISIBLE_DB
 from qnndbg.model.diff import Change, Diff, GraphDiff, LayerDiff, LayerSide, PassDiff, PassRun, RungDiff
 from qnndbg.report import diff_graphs, diff_words, units
 from qnndbg.report.diff_layers import ORDER
@@ -105,9 +106,7 @@ def _rungs(diff: Diff, width: int) -> Iterator[Line]:
 def _rung(rung: RungDiff, room: int, width: int, *, first: bool) -> Line:
     values = [diff_words.decibels(error) or 0.0 for error in (rung.a, rung.b)]
     change = diff_words.delta(rung) or 0.0
-    style = (
-        "bad" if change <= -diff_words.VISIBLE_DB else "good" if change >= diff_words.VISIBLE_DB else "faint"
-    )
+    style = "bad" if change <= -VISIBLE_DB else "good" if change >= VISIBLE_DB else "faint"
     text = Text.assemble(
         f"  {rung.name:<11}",
         f"{units.decibels(rung.a):>6} ",

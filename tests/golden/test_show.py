@@ -11,6 +11,7 @@ import pytest
 from msgspec.structs import replace
 
 from qnndbg.cli.main import main
+from qnndbg.cli.report_file import FORMATS
 from qnndbg.model.graph import Graph
 from qnndbg.model.recording import PassEvent, Stage
 from qnndbg.model.result import Coverage
@@ -150,15 +151,18 @@ def test_what_the_report_was_made_from_and_is_gone_is_a_warning(
     assert line.startswith(f"qnndbg: warning: {said}")
 
 
-@pytest.mark.parametrize("part", ["attributions", "runs"])
+@pytest.mark.parametrize("form", FORMATS)
+@pytest.mark.parametrize("part", ["attributions", "runs", "layer-ladders"])
 def test_a_part_that_is_damaged_is_a_warning(
-    part: str, mixed: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    part: str, form: str, mixed: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = Path(write(tmp_path / "mixed.qnndbg", mixed))
     file = sorted((folder / part).iterdir())[0]
     file.write_text('{"half": \x1b[2J', encoding="utf-8")
-    assert main(["show", str(folder), "--format", "md"]) == 0
-    (line,) = capsys.readouterr().err.splitlines()
+    assert main(["show", str(folder), "--format", form]) == 0
+    printed = capsys.readouterr()
+    assert "gelu" in printed.out
+    (line,) = printed.err.splitlines()
     assert line.startswith(
         f"qnndbg: warning: mixed.qnndbg/{part}/{file.name} does not hold what a recording must hold"
     )

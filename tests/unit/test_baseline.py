@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import errno
+from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
 import pytest
 from msgspec.structs import replace
 
@@ -172,6 +174,49 @@ def test_baseline_with_a_damaged_line(tmp_path: Path, lost: str) -> None:
         file.write("[1]\n")
     with pytest.raises(RecordingError, match=Path(lost).name):
         open_recording(tmp_path / "a.baseline")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "layers.jsonl",
+        "ladder.jsonl",
+        "passes.jsonl",
+        "runs.jsonl",
+        "graphs/exported.forward.jsonl",
+        "qnn/forward.0.ops.jsonl",
+    ],
+)
+@pytest.mark.parametrize("edit", [lambda lines: lines[:-1], lambda lines: [*lines, lines[-1]]])
+def test_baseline_that_lost_or_got_a_line_is_damaged(
+    tmp_path: Path, name: str, edit: Callable[[list[str]], list[str]]
+) -> None:
+    baseline(tmp_path / "a.baseline", recording(tmp_path / "a"))
+    path = tmp_path / "a.baseline" / name
+    written = path.read_text().splitlines(keepends=True)
+    path.write_text("".join(edit(written)))
+    with pytest.raises(RecordingError) as caught:
+        open_recording(tmp_path / "a.baseline")
+    found, count = len(edit(written)), len(written)
+    assert f"is damaged: {name} has {found} lines, and {count} were written" in caught.value.fact
+    assert "restore it from version control" in caught.value.hint
+
+
+@pytest.mark.parametrize("lost", ["graphs/transform.forward.jsonl", "qnn/forward.0.ops.jsonl"])
+def test_baseline_that_lost_a_graph_is_damaged(tmp_path: Path, lost: str) -> None:
+    baseline(tmp_path / "a.baseline", recording(tmp_path / "a"))
+    (tmp_path / "a.baseline" / lost).unlink()
+    with pytest.raises(RecordingError, match=f"is damaged: {lost} is missing"):
+        open_recording(tmp_path / "a.baseline")
+
+
+def test_baseline_whose_lines_nobody_counted_is_read(tmp_path: Path) -> None:
+    made = baseline(tmp_path / "a.baseline", recording(tmp_path / "a"))
+    front = tmp_path / "a.baseline" / "baseline.json"
+    counted = msgspec.json.decode(front.read_bytes())
+    assert counted.pop("lines")["layers.jsonl"] == 3  # the names of the fields, and two layers
+    front.write_bytes(msgspec.json.encode(counted))
+    assert open_recording(tmp_path / "a.baseline").comparison() == made.comparison()
 
 
 def test_baseline_of_another_schema_says_what_to_do(tmp_path: Path) -> None:

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
-from qnndbg.analyze.ladder import RUNGS, climb
+from qnndbg.analyze.ladder import climb
 from qnndbg.errors import RecordingError
 from qnndbg.model.graph import TensorRef
-from qnndbg.model.recording import RANDOM, Input, Run, RunnerName
+from qnndbg.model.recording import RANDOM, RUNGS, Input, Run, RunnerName
 from qnndbg.model.result import MAX_SQNR_DB, Rung
 from qnndbg.recording.store import open_recording
 from qnndbg.recording.writer import Writer

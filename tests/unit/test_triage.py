@@ -10,6 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from qnndbg.analyze.baseline.reduce import baseline_of
+from qnndbg.analyze.diff.recordings import diff_recordings
 from qnndbg.errors import LoweringError, NothingComparedError, RecordingError
 from qnndbg.gate.policy import Policy, parse_policy
 from qnndbg.gate.triage import triage
@@ -18,6 +19,7 @@ from qnndbg.model.recording import Accuracy, Failure, Fallback, Method, Port
 from qnndbg.model.result import LayerResult, Rung
 from qnndbg.model.triage import Judgement
 from qnndbg.recording.store import Recording
+from qnndbg.report.diff_words import moved as moved_words
 from tests.unit.lowerings import edited, encoding, lowering, plain
 from tests.unit.test_diff_layers import compared_by, error, layer
 
@@ -129,6 +131,16 @@ def test_output(tmp_path: Path, before: float, now: float, status: str | None) -
         assert one.blame is not None
         assert (one.before, one.now, one.limit, one.said_by) == (before, now, 1.0, "limits.drop_db")
         assert one.blame.rung == "htp"
+
+
+@pytest.mark.parametrize(("moved", "rung_name"), [(0.07, "quantized"), (0.03, "htp")])
+def test_check_and_diff_agree_on_the_first_rung_to_move(tmp_path: Path, moved: float, rung_name: str) -> None:
+    a = recorded(tmp_path / "a", ladder=(rung("quantized", 45.0), rung("htp", 40.0)))
+    b = recorded(tmp_path / "b", ladder=(rung("quantized", 45.0 - moved), rung("htp", 30.0)))
+    (one,) = triage(b, a, Policy()).judgements
+    assert one.blame is not None
+    assert one.blame.rung == rung_name
+    assert f"the first rung to move is {rung_name}" in moved_words(diff_recordings(a, b))
 
 
 def test_output_below_what_it_must_have_fails_though_it_did_so_before(tmp_path: Path) -> None:

@@ -17,16 +17,11 @@ HEX = 16
 class DigestInterner(Interner):
     """Gives a thing a number that depends on nothing but the thing."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self._known: dict[Hashable, int] = {}
-
-    def __call__(self, thing: Hashable) -> int:
-        """The number of a thing: the digest of its JSON."""
-        if thing not in self._known:
-            data = msgspec.json.encode(thing, enc_hook=_named)
-            self._known[thing] = int(schema.digest(data)[:HEX], 16)
-        return self._known[thing]
+    def __missing__(self, thing: Hashable) -> int:
+        """The number of a new thing: the digest of its JSON."""
+        data = msgspec.json.encode(thing, enc_hook=_named)
+        number = self[thing] = int(schema.digest(data)[:HEX], 16)
+        return number
 
 
 def _named(kind: object) -> dict[str, str]:

@@ -6,8 +6,11 @@ graphs of one comparison share; they are compared with one another and mean noth
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, field
+from itertools import count, islice
+from operator import attrgetter
 
 from msgspec.structs import replace
 
@@ -17,23 +20,19 @@ QUANTISE_OPS = "quantized_decomposed."
 UNKNOWN = -1
 """Stands for a node that is not there."""
 _HELD = frozenset({"parameter", "buffer", "constant"})
-_NAMED = frozenset({"placeholder", "get_attr", "call_module"})
+NAMED = frozenset({"placeholder", "get_attr", "call_module"})
 """Ops whose target is a name."""
 
 
-class Interner:
-    """Gives equal things the same number, and different things different ones."""
+class Interner(defaultdict[Hashable, int]):
+    """Gives equal things the same number, and a new thing the next one."""
 
     def __init__(self) -> None:
-        self._numbers: dict[Hashable, int] = {}
-
-    def __call__(self, thing: Hashable) -> int:
-        """The number of a thing."""
-        return self._numbers.setdefault(thing, len(self._numbers))
+        super().__init__(count().__next__)
 
     def text(self, number: int) -> str:
         """What the number stands for; unlike the number, the same whatever came before it."""
-        return repr(next(thing for thing, known in self._numbers.items() if known == number))
+        return repr(next(islice(self, number, None)))
 
 
 @dataclass(slots=True)
@@ -67,7 +66,7 @@ def comparable(graph: Graph) -> Graph:
 
 def form_of(graph: Graph, intern: Interner) -> Form:
     """Bring a graph to canonical form."""
-    number = {node.name: i for i, node in enumerate(graph.nodes)}
+    number: dict[str, int] = {}
     requantized = {node.name: node.requantize for node in graph.nodes if node.requantize}
     inputs = 0
     form = Form([node.name for node in graph.nodes], [], [], [], [])
@@ -81,11 +80,11 @@ def form_of(graph: Graph, intern: Interner) -> Form:
             bare = inputs
         elif node.op == "get_attr":
             bare = graph.partitions.get(node.target, UNKNOWN)
-        form.exact.append(intern((*_itself(node), bare)))
-        form.kind.append(intern(_kind(node)))
+        form.exact.append(intern[node.op, _target(node), *properties(node), bare])
+        form.kind.append(intern[_kind(node)])
         form.thin.append(node.layout_permute or node.target.startswith(QUANTISE_OPS))
-        found = [number.get(ref, UNKNOWN) for ref in refs]
-        form.refs.append(tuple([ref if ref < i else UNKNOWN for ref in found]))
+        form.refs.append(tuple([number.get(ref, UNKNOWN) for ref in refs]))
+        number[node.name] = i
     form.readers = _readers(form.refs)
     return form
 
@@ -121,7 +120,7 @@ def upward(form: Form, intern: Interner) -> list[int]:
     if not form.up:
         ids: list[int] = []
         for own, refs in zip(form.exact, form.refs, strict=True):
-            ids.append(intern((own, "up", *[ids[ref] if ref >= 0 else UNKNOWN for ref in refs])))
+            ids.append(intern[own, "up", *[ids[ref] if ref >= 0 else UNKNOWN for ref in refs]])
         form.up = ids
     return form.up
 
@@ -132,7 +131,7 @@ def downward(form: Form, intern: Interner) -> list[int]:
         ids = [UNKNOWN] * len(form.exact)
         for i in range(len(ids) - 1, -1, -1):
             readers = sorted([(ids[user], place) for user, place in form.readers[i]])
-            ids[i] = intern((form.exact[i], "down", *readers))
+            ids[i] = intern[form.exact[i], "down", *readers]
         form.down = ids
     return form.down
 
@@ -144,7 +143,7 @@ def shapes(form: Form, intern: Interner) -> list[tuple[int, int]]:
     """
     above, through = [], list[int]()
     for kind, refs, thin in zip(form.kind, form.refs, form.thin, strict=True):
-        number = intern((kind, "above", *[through[ref] if ref >= 0 else UNKNOWN for ref in refs]))
+        number = intern[kind, "above", *[through[ref] if ref >= 0 else UNKNOWN for ref in refs]]
         above.append(number)
         through.append(through[refs[0]] if thin and refs and refs[0] >= 0 else number)
     below = [UNKNOWN] * len(form.kind)
@@ -152,7 +151,7 @@ def shapes(form: Form, intern: Interner) -> list[tuple[int, int]]:
     for i in range(len(below) - 1, -1, -1):
         for user, place in form.readers[i]:
             reached[i] += reached[user] if form.thin[user] else [(below[user], place)]
-        below[i] = intern((form.kind[i], "below", *sorted(reached[i])))
+        below[i] = intern[form.kind[i], "below", *sorted(reached[i])]
     return list(zip(above, below, strict=True))
 
 
@@ -177,27 +176,21 @@ def _readers(refs: list[tuple[int, ...]]) -> list[list[tuple[int, int]]]:
     return readers
 
 
-def _itself(node: Node) -> tuple[Hashable, ...]:
-    """What a node is, without names, arguments and edges."""
-    return (
-        node.op,
-        "" if node.op in _NAMED else node.target,
-        node.outputs,
-        node.multiple,
-        node.encoding,
-        node.axis_order,
-        node.layout_permute,
-        node.quantized_io,
-        node.role,
-        node.constant,
-    )
+properties = attrgetter(
+    *("outputs", "multiple", "encoding", "axis_order", "layout_permute", "quantized_io", "role", "constant")
+)
+"""What a node is, without names, op, target, arguments and edges."""
+
+
+def _target(node: Node) -> str:
+    return "" if node.op in NAMED else node.target
 
 
 def _kind(node: Node) -> Hashable:
     """What a node does; what holds a weight does so under whatever role."""
     if node.constant is not None or node.role in _HELD:
         return "held"
-    return node.op, "" if node.op in _NAMED else node.target, node.role
+    return node.op, _target(node), node.role
 
 
 def _bare(arg: Arg, refs: list[str]) -> Hashable:

@@ -17,6 +17,8 @@ FP16_DB = 60.0
 """A half float is rounded to 11 bits, which is some 70 dB; less than this is more than rounding."""
 EQUAL_DB = 100.0
 """What is closer differs by the rounding of float32 only."""
+VISIBLE_DB = 0.05
+"""A rung has moved if its error did by as much; less is a zero at one decimal."""
 TOLERANCE = 0.01
 """Steps by which an error of one step may be measured too large."""
 
@@ -113,11 +115,32 @@ def trend(a: ErrorMetrics | None, b: ErrorMetrics | None, *, steps: bool = True)
     if a == b or (steps and _rounding(a) and _rounding(b)):
         return "same"
     if a.sqnr_db is not None and b.sqnr_db is not None:
-        gained = min(b.sqnr_db, EQUAL_DB) - min(a.sqnr_db, EQUAL_DB)
-        return "same" if abs(gained) < MARGIN_DB else "better" if gained > 0 else "worse"
+        more = gained(a.sqnr_db, b.sqnr_db)
+        return "same" if abs(more) < MARGIN_DB else "better" if more > 0 else "worse"
     if a.max_abs is None or b.max_abs is None or a.max_abs == b.max_abs:
         return "same" if a.max_abs == b.max_abs else "unknown"
     return "worse" if b.max_abs > a.max_abs else "better"
+
+
+def gained(a: float, b: float) -> float:
+    """Decibels that B has over A; what is closer than float32 rounds is equal."""
+    return min(b, EQUAL_DB) - min(a, EQUAL_DB)
+
+
+def within_rounding(a: ErrorMetrics | None, b: ErrorMetrics | None) -> bool:
+    """Two errors may be of one value, but for the rounding of float32 in what it is held against.
+
+    That moves an error, as a share of the signal, by no more than its own share (the triangle inequality).
+    """
+    if a is None or b is None or a == b:
+        return a == b
+    if a.sqnr_db is None or b.sqnr_db is None or a.nonfinite != b.nonfinite:
+        return False
+    return abs(_share(a.sqnr_db) - _share(b.sqnr_db)) <= _share(EQUAL_DB)
+
+
+def _share(decibels: float) -> float:
+    return float(10 ** (-decibels / 20))
 
 
 def _rounding(error: ErrorMetrics) -> bool:

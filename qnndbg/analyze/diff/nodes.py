@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from operator import attrgetter
 
-import numpy as np
 from msgspec.structs import replace
 
 from qnndbg.analyze.diff.form import literals
@@ -17,6 +17,10 @@ _ENCODING_ARGS = {
     "per_channel": ("scale", "zero point", "axis", "qmin", "qmax", "stored dtype"),
 }
 """What the arguments after the first of a quantise or dequantise op are."""
+_LAYOUT = ("axis_order", "layout_permute", "quantized_io", "role")
+_layout = attrgetter(*_LAYOUT)
+_GRID = ("scheme", "stored dtype", "qmin", "qmax", "axis", "block size")
+_grid = attrgetter("scheme", "dtype", "qmin", "qmax", "axis", "block_size")
 
 
 def place_of(node: Node) -> Place:
@@ -36,16 +40,17 @@ def node_changes(a: Node, b: Node) -> Iterator[Change]:
     if a.op != b.op or (a.target != b.target and a.op == "call_function"):
         yield Change(what="op", a=place_of(a).op, b=place_of(b).op)
     yield from _argument_changes(a, b)
-    yield from _output_changes(a.outputs, b.outputs)
+    if a.outputs != b.outputs:
+        yield from _output_changes(a.outputs, b.outputs)
     yield from encoding_changes(a.encoding, b.encoding)
-    for what in ("axis_order", "layout_permute", "quantized_io", "role"):
-        left, right = getattr(a, what), getattr(b, what)
+    for what, left, right in zip(_LAYOUT, _layout(a), _layout(b), strict=True):
         if left != right:
             yield Change(what=what.replace("_", " "), a=_scalar(left), b=_scalar(right))
     left_digest, right_digest = (node.constant.digest if node.constant else None for node in (a, b))
     if left_digest != right_digest:
         yield Change(what="constant", a=left_digest, b=right_digest)
-    yield from _requantised_changes(a, b)
+    if a.requantize or b.requantize:
+        yield from _requantised_changes(a, b)
 
 
 def encoding_changes(a: QuantParams | None, b: QuantParams | None) -> Iterator[Change]:
@@ -54,14 +59,7 @@ def encoding_changes(a: QuantParams | None, b: QuantParams | None) -> Iterator[C
         if a is not b:
             yield Change(what="encoding", a=_encoding(a), b=_encoding(b))
         return
-    for what, left, right in (
-        ("scheme", a.scheme, b.scheme),
-        ("stored dtype", a.dtype, b.dtype),
-        ("qmin", a.qmin, b.qmin),
-        ("qmax", a.qmax, b.qmax),
-        ("axis", a.axis, b.axis),
-        ("block size", a.block_size, b.block_size),
-    ):
+    for what, left, right in zip(_GRID, _grid(a), _grid(b), strict=True):
         if left != right:
             yield Change(what=what, a=_scalar(left), b=_scalar(right))
     yield from _many("scale", a.scales, b.scales)
@@ -89,6 +87,8 @@ def _many(what: str, a: tuple[float, ...], b: tuple[float, ...]) -> Iterator[Cha
     if len(a) == 1:
         yield Change(what=what, a=a[0], b=b[0])
         return
+    import numpy as np  # takes long to load, and only long encodings need it
+
     left, right = np.asarray(a, np.float64), np.asarray(b, np.float64)
     with np.errstate(all="ignore"):
         apart = np.abs(left - right) / np.maximum(np.maximum(np.abs(left), np.abs(right)), 1e-300)
@@ -104,7 +104,7 @@ def _encoding(encoding: QuantParams | None) -> str | None:
 
 
 def _argument_changes(a: Node, b: Node) -> Iterator[Change]:
-    if not (a.kwargs or b.kwargs) and all(isinstance(arg, Ref) for arg in (*a.args, *b.args)):
+    if not (a.kwargs or b.kwargs) and {*map(type, a.args), *map(type, b.args)} <= {Ref}:
         return
     left, right = (
         {where: arg for where, arg in literals(node) if not isinstance(arg, Ref)} for node in (a, b)

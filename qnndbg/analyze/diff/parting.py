@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
 from qnndbg.analyze.diff.graphs import STAGES, graph_diff
 from qnndbg.analyze.diff.passes import Step, align, run_of
 from qnndbg.analyze.diff.sides import Sides
@@ -40,19 +42,34 @@ class Way(NamedTuple):
     behind: Ends
 
 
+class Found(NamedTuple):
+    """A parting, and the graphs that are no longer the same there."""
+
+    parting: Parting
+    graphs: Ends = Ends()
+
+
 def graph_parting(sides: Sides) -> Parting | None:
     """The first parting of the graphs of any method, in the order of the stages; None if there is none."""
     methods = dict.fromkeys([*sides.a.methods(), *sides.b.methods()])
-    found = [parting for method in sorted(methods) for parting in _of_method(sides, method)]
-    return min(found, key=_when, default=None)
+    found = [place for method in sorted(methods) for place in _of_method(sides, method)]
+    if not found:
+        return None
+    parting, graphs = min(found, key=_when)  # how graphs differ takes long to tell, so only of the first
+    place = STAGES[_stage(parting)], parting.method, parting.partition
+    return replace(parting, graph=graph_diff(sides, place, *graphs) if all(graphs) else None)
 
 
-def _when(parting: Parting) -> tuple[int, str, int]:
-    stage = next(i for i, name in enumerate(STAGES) if name == parting.stage)
-    return stage, parting.method, -1 if parting.partition is None else parting.partition
+def _when(found: Found) -> tuple[int, str, int]:
+    parting = found.parting
+    return _stage(parting), parting.method, -1 if parting.partition is None else parting.partition
 
 
-def _of_method(sides: Sides, method: str) -> Iterator[Parting]:
+def _stage(parting: Parting) -> int:
+    return next(i for i, name in enumerate(STAGES) if name == parting.stage)
+
+
+def _of_method(sides: Sides, method: str) -> Iterator[Found]:
     left, right = sides.a.events(method), sides.b.events(method)
     yield from _of_chain(sides, *([e for e in side if e.partition is None] for side in (left, right)))
     partitions = {e.partition for e in (*left, *right) if e.partition is not None}
@@ -66,7 +83,7 @@ def _of_method(sides: Sides, method: str) -> Iterator[Parting]:
 
 def _of_chain(
     sides: Sides, a: Sequence[PassEvent], b: Sequence[PassEvent], *, started: bool = False
-) -> Iterator[Parting]:
+) -> Iterator[Found]:
     """The parting of one graph's way through the stages, if there is one."""
     stages, ends = _agreed(sides, a, b)
     left, right = ([e for e in side if e.stage not in stages] for side in (a, b))
@@ -94,9 +111,9 @@ def _agreed(sides: Sides, a: Sequence[PassEvent], b: Sequence[PassEvent]) -> tup
     return set(STAGES[:agreed]), ends
 
 
-def _partition_of_one(a: list[PassEvent], b: list[PassEvent]) -> Parting:
+def _partition_of_one(a: list[PassEvent], b: list[PassEvent]) -> Found:
     first = (a or b)[0]
-    return Parting(
+    parting = Parting(
         kind="partitions",
         stage=first.stage,
         method=first.method,
@@ -104,11 +121,12 @@ def _partition_of_one(a: list[PassEvent], b: list[PassEvent]) -> Parting:
         a=run_of(a[0]) if a else None,
         b=run_of(b[0]) if b else None,
     )
+    return Found(parting)
 
 
 def _walk(
     sides: Sides, ends: Ends, a: Sequence[PassEvent], b: Sequence[PassEvent], *, started: bool = False
-) -> Parting | None:
+) -> Found | None:
     steps = align(a, b)
     moved = _moved(steps)
     for block in _blocks(steps):
@@ -156,7 +174,7 @@ def _after(block: Block, ends: Ends) -> Ends:
     return Ends(a, b)
 
 
-def _judge(sides: Sides, block: Block, ends: Ends, moved: Moved, *, started: bool) -> Parting | None:
+def _judge(sides: Sides, block: Block, ends: Ends, moved: Moved, *, started: bool) -> Found | None:
     alone = Block(block.only_a, block.only_b, None)
     between = _after(alone, ends)
     if block.both is None:
@@ -169,19 +187,19 @@ def _judge(sides: Sides, block: Block, ends: Ends, moved: Moved, *, started: boo
         if parting:
             return parting
     if a.error != b.error:
-        return _at(sides, "failed", a, b, Ends())
+        return _at("failed", a, b, Ends())
     if _same(sides, Ends(a.after, b.after)):
         return None
     by_pass = bool(a.name and b.name) and _same(sides, before)
     kind: PartingKind = "behaviour" if by_pass else "between" if started else "start"
-    return _at(sides, kind, a, b, Ends(a.after, b.after))
+    return _at(kind, a, b, Ends(a.after, b.after))
 
 
 def _same(sides: Sides, ends: Ends) -> bool:
     return sides.same(ends.a, ends.b) or not (ends.a and ends.b)
 
 
-def _only_in_one(sides: Sides, block: Block, way: Way, moved: Moved) -> Parting | None:
+def _only_in_one(sides: Sides, block: Block, way: Way, moved: Moved) -> Found | None:
     """Something that one side alone has, and behind which the graphs are not the same."""
     before, behind = way
     a, b = (_culprit(side, end) for side, end in zip((block.only_a, block.only_b), before, strict=True))
@@ -189,8 +207,8 @@ def _only_in_one(sides: Sides, block: Block, way: Way, moved: Moved) -> Parting 
         return None
     for event in (a, b):
         if event and (event.stage, event.name) in moved:
-            return _at(sides, "order", *moved[event.stage, event.name], behind)
-    return _at(sides, "only-in-one", a, b, behind)
+            return _at("order", *moved[event.stage, event.name], behind)
+    return _at("only-in-one", a, b, behind)
 
 
 def _culprit(events: list[PassEvent], before: str) -> PassEvent | None:
@@ -204,15 +222,14 @@ def _culprit(events: list[PassEvent], before: str) -> PassEvent | None:
     return None
 
 
-def _at(sides: Sides, kind: PartingKind, a: PassEvent | None, b: PassEvent | None, graphs: Ends) -> Parting:
+def _at(kind: PartingKind, a: PassEvent | None, b: PassEvent | None, graphs: Ends) -> Found:
     first = min((e for e in (a, b) if e), key=lambda e: STAGES.index(e.stage))
-    place = first.stage, first.method, first.partition
-    return Parting(
+    parting = Parting(
         kind=kind,
         stage=first.stage,
         method=first.method,
         partition=first.partition,
         a=run_of(a),
         b=run_of(b),
-        graph=graph_diff(sides, place, *graphs) if graphs.a and graphs.b else None,
     )
+    return Found(parting, graphs)

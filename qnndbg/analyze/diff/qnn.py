@@ -53,10 +53,7 @@ def _ids(graph: QnnGraph) -> Iterator[TensorId]:
 
 
 def _of_method(sides: Sides, method: str, a: list[QnnGraph], b: list[QnnGraph]) -> dict[TensorId, TensorId]:
-    nodes = _nodes(sides.a, a), _nodes(sides.b, b)
-    whole = [joined([side.form(g.graph) for g in graphs]) for side, graphs in ((sides.a, a), (sides.b, b))]
-    origins = sides.evidence(method, *nodes)
-    partners = pair(whole[0], whole[1], sides.intern, *origins).to_b
+    partners = _partners(sides, method, a, b)
     places = [_places(side, graphs) for side, graphs in ((sides.a, a), (sides.b, b))]
     by_place = {place: tensor for tensor, place in places[1].items()}
     pairs: dict[TensorId, TensorId] = {}
@@ -65,6 +62,15 @@ def _of_method(sides: Sides, method: str, a: list[QnnGraph], b: list[QnnGraph]) 
         if match is not None:
             pairs[tensor] = match
     return pairs | _by_name(a, b, pairs)
+
+
+def _partners(sides: Sides, method: str, a: list[QnnGraph], b: list[QnnGraph]) -> list[int]:
+    """The nodes of all partitions of A, and which they are among those of B."""
+    if len(a) == len(b) == 1:
+        return sides.pair(a[0].graph, b[0].graph, method, "preprocess").to_b  # which others ask for, too
+    nodes = _nodes(sides.a, a), _nodes(sides.b, b)
+    whole = [joined([side.form(g.graph) for g in graphs]) for side, graphs in ((sides.a, a), (sides.b, b))]
+    return pair(whole[0], whole[1], sides.intern, *sides.evidence(method, *nodes)).to_b
 
 
 def _nodes(side: Side, graphs: Sequence[QnnGraph]) -> list[Node]:

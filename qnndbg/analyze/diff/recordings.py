@@ -37,14 +37,14 @@ def diff_recordings(a: Recording, b: Recording) -> Diff:
     Raises:
         RecordingError: a part of one is missing or damaged.
     """
-    with _collector_paused():
+    with collector_paused():
         if a.canonical != b.canonical:
             return _diff(baseline_of(a), baseline_of(b))
         return _diff(a, b)
 
 
 @contextmanager
-def _collector_paused() -> Iterator[None]:
+def collector_paused() -> Iterator[None]:
     """A graph is very many small objects without a cycle; walking them takes longest of all."""
     enabled = gc.isenabled()
     gc.disable()

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from itertools import repeat
+
+from qnndbg.analyze.diff.form import NAMED, properties
 from qnndbg.model.graph import Arg, Graph, Node, Ref, Seq, Slice
 
 
@@ -30,16 +33,11 @@ def in_step(a: Graph, b: Graph) -> bool:
 def _same(a: Node, b: Node, names: dict[str, str]) -> bool:
     return (
         a.op == b.op
-        and (a.target == b.target or a.op in ("placeholder", "get_attr", "call_module"))
-        and a.outputs == b.outputs
-        and a.encoding == b.encoding
-        and a.constant == b.constant
-        and a.role == b.role
-        and a.axis_order == b.axis_order
-        and (a.multiple, a.layout_permute, a.quantized_io) == (b.multiple, b.layout_permute, b.quantized_io)
+        and (a.target == b.target or a.op in NAMED)
+        and properties(a) == properties(b)
         and a.kwargs.keys() == b.kwargs.keys()
         and len(a.args) == len(b.args)
-        and all(_same_arg(x, y, names) for x, y in zip(a.args, b.args, strict=True))
+        and all(map(_same_arg, a.args, b.args, repeat(names)))
         and all(_same_arg(a.kwargs[key], b.kwargs[key], names) for key in a.kwargs)
     )
 
@@ -50,7 +48,7 @@ def _same_arg(a: Arg, b: Arg, names: dict[str, str]) -> bool:
     if isinstance(a, Ref) and isinstance(b, Ref):
         return names.get(a.node) == b.node
     if isinstance(a, Seq) and isinstance(b, Seq):
-        return len(a.items) == len(b.items) and all(map(_same_arg, a.items, b.items, [names] * len(a.items)))
+        return len(a.items) == len(b.items) and all(map(_same_arg, a.items, b.items, repeat(names)))
     if isinstance(a, Slice) and isinstance(b, Slice):
         parts = zip((a.start, a.stop, a.step), (b.start, b.stop, b.step), strict=True)
         return all(_same_arg(x, y, names) for x, y in parts)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import re
 from collections.abc import Sequence
 from importlib import resources
 
@@ -41,7 +42,7 @@ def html_report(page: Page, *, sort: Order = "local") -> str:
     return document(title, parts, subtitle=sections.headline(page))
 
 
-CONTROLS = {code: None for code in (*range(0x20), 0x7F) if chr(code) not in "\t\n"}
+CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 """What a stranger's names may hold and a page has no use for."""
 
 
@@ -78,7 +79,7 @@ def document(
         el("script", Markup(script)),
     )
     page = f"<!doctype html>\n{el('html', head, body, lang='en')}\n"
-    return page.translate(CONTROLS)
+    return CONTROLS.sub("", page)
 
 
 def _bar(title: str, subtitle: Content, parts: Sequence[Section]) -> Markup:

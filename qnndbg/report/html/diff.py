@@ -14,6 +14,7 @@ from qnndbg.report.diff_pair import OutputPair, Pair, output_pairs
 from qnndbg.report.diff_words import (
     headline,
     moved,
+    output_words,
     page_words,
     regressed,
     scalar,
@@ -174,7 +175,7 @@ def _program_parts(diff: Diff) -> Iterator[Content]:
             [
                 output.runner, f"{output.method}, sample {output.sample}, output {output.output}",
                 units.NONE if output.sqnr_db is None else f"{units.signed(output.sqnr_db)} dB",
-                output.note or f"{output.mismatched} of {output.elements} elements differ",
+                output_words(output),
             ]
             for output in diff.outputs
         ]  # fmt: skip

@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from typing import Literal
 
+from qnndbg.analyze.diff.layers import VISIBLE_DB
 from qnndbg.model.diff import LayerDiff
 from qnndbg.model.result import ErrorMetrics
 from qnndbg.report import units
 from qnndbg.report.diff_graphs import short
 from qnndbg.report.diff_layers import ORDER, DiffOrder, arrow, lost, ordered, steps
 from qnndbg.report.diff_pair import side_of
-from qnndbg.report.diff_words import VISIBLE_DB, scalar
+from qnndbg.report.diff_words import scalar
 from qnndbg.report.html.markup import Content, Section, el
 from qnndbg.report.html.markup import section as make_section
 from qnndbg.report.html.sortable import Column, Number, Row, sortable

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable
 from html import escape
 from typing import NamedTuple
@@ -25,27 +26,32 @@ def el(tag: str, *content: Content, **attributes: str | int | float | bool | Non
         attributes: ``class_`` is class, and ``data_x`` is data-x; one that is None or False is left out.
     """
     written = "".join(
-        f" {key.rstrip('_').replace('_', '-')}" + ("" if value is True else f'="{escape(str(value))}"')
-        for key, value in attributes.items()
-        if value is not None and value is not False
+        [
+            _name(key) if value is True else f'{_name(key)}="{escape(str(value))}"'
+            for key, value in attributes.items()
+            if value is not None and value is not False
+        ]
     )
     if tag in VOID:
         return Markup(f"<{tag}{written}>")
-    return Markup(f"<{tag}{written}>{join(content)}</{tag}>")
+    return Markup(f"<{tag}{written}>{_text(content)}</{tag}>")
 
 
 VOID = frozenset({"br", "hr", "input", "meta", "link"})
 
 
-def join(content: Content) -> Markup:
-    """Anything that an element may hold, as markup."""
-    if content is None:
-        return Markup("")
+@functools.cache
+def _name(key: str) -> str:
+    return " " + key.rstrip("_").replace("_", "-")
+
+
+def _text(content: Content) -> str:
+    """Anything that an element may hold, as HTML."""
     if isinstance(content, Markup):
         return content
     if isinstance(content, str):
-        return Markup(escape(content, quote=False))
-    return Markup("".join(join(item) for item in content))
+        return escape(content, quote=False)
+    return "".join([_text(item) for item in content]) if content is not None else ""
 
 
 class Section(NamedTuple):

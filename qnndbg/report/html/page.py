@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from qnndbg.analyze.histogram import Histogram, error_histogram, value_histogram
 from qnndbg.analyze.program_view import program_view
@@ -89,20 +89,21 @@ def worst_layers(answer: Comparison) -> tuple[LayerResult, ...]:
 def _closeups(recording: Recording, answer: Comparison) -> Iterator[Closeup]:
     position = {layer: number for number, layer in enumerate(answer.layers)}
     for layer in worst_layers(answer):
+        closeup = Closeup(layer=layer, position=position[layer])
         try:
-            values = values_of(recording, layer)
-            steps = _steps(recording, layer)
+            closeup = _with_values(closeup, recording)
+            closeup = replace(closeup, steps=_steps(recording, layer))
         except RecordingError as error:
-            yield Closeup(layer=layer, position=position[layer], problem=error.fact)
-            continue
-        yield Closeup(
-            layer=layer,
-            position=position[layer],
-            errors=None if values is None else error_histogram(values, layer),
-            values=None if values is None else value_histogram(values, layer),
-            steps=steps,
-            problem="" if values is not None else absence(layer),
-        )
+            closeup = replace(closeup, problem=error.fact)
+        yield closeup
+
+
+def _with_values(closeup: Closeup, recording: Recording) -> Closeup:
+    layer = closeup.layer
+    values = values_of(recording, layer)
+    if values is None:
+        return replace(closeup, problem=absence(layer))
+    return replace(closeup, errors=error_histogram(values, layer), values=value_histogram(values, layer))
 
 
 def _steps(recording: Recording, layer: LayerResult) -> tuple[Step, ...]:
@@ -126,7 +127,11 @@ def _drawings(recording: Recording, answer: Comparison, problems: list[str]) -> 
 
 def _views(recording: Recording, answer: Comparison, problems: list[str]) -> Iterator[View]:
     """The only partition first; of several the program that they are in."""
-    several = len(recording.qnn) > 1
+    try:
+        several = len(recording.qnn) > 1
+    except RecordingError as error:
+        problems.append(error.fact)
+        return
     order = (_programs, _partitions) if several else (_partitions, _programs)
     for views_of in order:
         yield from views_of(recording, answer, problems)

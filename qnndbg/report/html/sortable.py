@@ -52,14 +52,13 @@ def sortable(
         caption: what it is, for those who hear it.
         kinds: of rows, each of which gets a chip if there are such rows.
     """
+    classes = [_class(column) for column in columns]
     heads = [
-        el("th", el("button", column.title, type="button"), scope="col", class_=_class(column))
-        for column in columns
+        el("th", el("button", column.title, type="button"), scope="col", class_=name)
+        for column, name in zip(columns, classes, strict=True)
     ]
-    body = [
-        el("tr", [_cell(*pair) for pair in zip(columns, row.cells, strict=True)], data_kind=row.kind)
-        for row in rows
-    ]
+    cut = [column.style in CUT_AT_THE_LEFT for column in columns]
+    body = [el("tr", list(map(_cell, row.cells, classes, cut)), data_kind=row.kind) for row in rows]
     listed = el("table", el("caption", caption), el("thead", el("tr", heads)), el("tbody", body))
     more = el("div", el("button", "", type="button", data_more=True, hidden=True), class_="pager")
     return el(
@@ -95,10 +94,9 @@ def _class(column: Column) -> str | None:
     return " ".join(word for word in ("num" if column.numeric else "", column.style) if word) or None
 
 
-def _cell(column: Column, cell: Content | Number) -> Markup:
+def _cell(cell: Content | Number, class_: str | None, cut: bool) -> Markup:
     if isinstance(cell, Number):
         value = None if cell.value is None else f"{cell.value:.6g}"
-        return el("td", cell.text, class_=_class(column), data_value=value)
+        return el("td", cell.text, class_=class_, data_value=value)
     title = cell if isinstance(cell, str) and not isinstance(cell, Markup) and cell else None
-    content = el("bdi", cell) if column.style in CUT_AT_THE_LEFT else cell
-    return el("td", content, class_=_class(column), title=title)
+    return el("td", el("bdi", cell) if cut else cell, class_=class_, title=title)

@@ -9,6 +9,7 @@ import re
 from pathlib import Path
 
 import pandas
+import pytest
 from msgspec.structs import replace
 
 from qnndbg.report.as_csv import csv_report, csv_text, header
@@ -56,6 +57,23 @@ def test_no_cell_is_a_formula_and_awkward_text_survives() -> None:
         "-1.5",
         'with "quotes",\nand a line',
     ]
+
+
+@pytest.mark.parametrize(
+    ("name", "cell"),
+    [
+        ("\x1b]0;owned\x07relu", "]0;ownedrelu"),
+        ("re\0lu\x9b31m", "relu31m"),
+        ("\u202euler", "uler"),
+        ("\x1b=1+1", "'=1+1"),
+        ("\r+1", "'+1"),
+        ("\n@SUM(1)", "'\n@SUM(1)"),
+        ("\uff1d1", "'\uff1d1"),
+        ("−3 dB", "−3 dB"),
+    ],
+)
+def test_no_cell_commands_a_terminal_or_a_spreadsheet(name: str, cell: str) -> None:
+    assert list(csv.reader(io.StringIO(csv_text(["name"], [[name]]), newline="")))[1] == [cell]
 
 
 def test_a_recording_without_a_comparison_has_a_header() -> None:

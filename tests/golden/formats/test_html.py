@@ -187,6 +187,26 @@ def test_what_is_missing_of_a_recording_is_said(tmp_path: Path) -> None:
     assert page.problems[0] in parsed(page).get_element_by_id("verdict").text_content()
 
 
+def test_a_damaged_ladder_takes_no_histogram_with_it(tmp_path: Path) -> None:
+    record(tmp_path / "a.qnndbg")
+    (tmp_path / "a.qnndbg/layer-ladders").mkdir(exist_ok=True)
+    (tmp_path / "a.qnndbg/layer-ladders/forward.0.json").write_text("{")
+    closeup = page_from_recording(open_recording(tmp_path / "a.qnndbg")).closeups[0]
+    assert closeup.errors is not None
+    assert closeup.steps == ()
+    assert "layer-ladders/forward.0.json does not hold" in closeup.problem
+
+
+def test_a_damaged_qnn_graph_is_said(tmp_path: Path) -> None:
+    record(tmp_path / "a.qnndbg")
+    (file,) = (tmp_path / "a.qnndbg/qnn").iterdir()
+    file.write_text("{")
+    page = page_from_recording(open_recording(tmp_path / "a.qnndbg"))
+    (problem,) = page.problems
+    assert f"qnn/{file.name} does not hold" in problem
+    assert page.drawings == ()
+
+
 def test_a_recording_without_values_has_no_histograms(tmp_path: Path) -> None:
     recording = record(tmp_path / "a.qnndbg")
     recording.runs["htp-tapped"] = Run(runner="htp-tapped")

@@ -41,6 +41,8 @@ def _places() -> type[Provider]:
 
 POLL = 0.25
 """Seconds between two looks at a job."""
+OPENING = 0.03
+"""Seconds in which a page is made before it is drawn: drawn in parts, it takes twice as long."""
 HANG_UP = 2.0
 """Seconds between two looks at the terminal."""
 EXIT_HUNG_UP = 128 + 1
@@ -102,8 +104,11 @@ class QnndbgApp(App[None]):
     def _prepare(self) -> None:
         """Load, while the first page is read, what the others need, so that a first visit is no slower."""
         for name in PAGES:
-            self.session.wait_for_rest()
+            self.session.wait_for_rest(short=True)
             import_module(f"qnndbg.tui.{name}")
+        from qnndbg.tui.columns import widths
+
+        widths(self.session)
         self.session.prepare()
 
     async def on_event(self, event: Event) -> None:
@@ -123,6 +128,7 @@ class QnndbgApp(App[None]):
         except QnndbgError as error:
             self.say(error.fact, bad=True)
             return
+        self.delay_update(OPENING)
         if isinstance(place, PageAt):
             self._root(page, home=place.name == self.home)
         else:

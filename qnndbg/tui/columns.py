@@ -15,6 +15,8 @@ from qnndbg.tui.walk import encoding_text, torch_dtype
 
 GAP = 2
 SIGN = 2
+MEASURED = 500
+"""Rows by which the widths of columns are chosen."""
 Cell = Callable[[LayerResult], str]
 Rank = Callable[[LayerResult], float | str | None]
 
@@ -55,6 +57,16 @@ def columns(session: Session) -> tuple[Column, ...]:
         "source": any(r.source or r.created_by for r in rows),
     }
     return tuple(column for column in found if told.get(column.name, True))
+
+
+def widths(session: Session) -> dict[str, int]:
+    """Cells of the longest text of each column, by its name; kept, as this is slow."""
+    if not session.widths:
+        rows = session.answer.layers
+        rows = rows[:: max(len(rows) // MEASURED, 1)]
+        found = {c.name: max([len(c.cell(r)) for r in rows] or [0]) for c in columns(session)}
+        session.widths = {**found, "sat%": 5}
+    return session.widths
 
 
 def _names(session: Session) -> tuple[Column, ...]:

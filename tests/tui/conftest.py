@@ -84,6 +84,7 @@ class Driver:
 def drive(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Drive:
     """Run a script against the UI, whose work behind the screen does not wait for a pause of the user."""
     monkeypatch.setattr(state, "REST", 0.0)
+    monkeypatch.setattr(state, "SHORT_REST", 0.0)
 
     def run(
         script: Script,

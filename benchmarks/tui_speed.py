@@ -7,7 +7,7 @@
 Makes a recording of so many ops and 98 passes, runs ``qnndbg tui`` over it in a pseudo-terminal of 120×40,
 and prints the seconds until the ladder is there, the milliseconds from each key to the last byte of its
 answer, and the memory of the process at the start and at the end. On a machine that does other work too, the
-time on the processor tells more than that of the clock.
+time on the processor, its median and the worst, tells more than that of the clock.
 """
 
 from __future__ import annotations
@@ -140,7 +140,7 @@ def measure(folder: Path) -> None:
         wall, used = zip(*found, strict=True)
         print(
             f"  {name:<15} {len(found):>3} keys   median {statistics.median(wall):>6.1f} ms"
-            f"   worst {max(wall):>6.1f} ms   processor {statistics.median(used):>6.1f} ms, {max(used):.1f} ms"
+            f"   worst {max(wall):>6.1f} ms   processor {statistics.median(used):>5.1f}, {max(used):>5.1f} ms"
         )
     walls, used = (sorted(column) for column in zip(*times, strict=True))
     at = int(0.95 * len(times))

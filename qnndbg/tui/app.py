@@ -6,6 +6,7 @@ import inspect
 import os
 import sys
 import time
+from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
@@ -14,6 +15,7 @@ from textual.app import App
 from textual.binding import Binding, BindingType
 from textual.command import Provider
 from textual.events import Event, Key, MouseEvent
+from textual.worker import get_current_worker
 
 from qnndbg.errors import QnndbgError
 from qnndbg.recording.store import Recording, open_recording
@@ -103,13 +105,23 @@ class QnndbgApp(App[None]):
 
     def _prepare(self) -> None:
         """Load, while the first page is read, what the others need, so that a first visit is no slower."""
-        for name in PAGES:
+        worker = get_current_worker()
+        for _ in self._pieces():
+            if worker.is_cancelled:
+                return
             self.session.wait_for_rest(short=True)
+
+    def _pieces(self) -> Iterator[None]:
+        for name in PAGES:
+            yield
             import_module(f"qnndbg.tui.{name}")
         from qnndbg.tui.columns import widths
+        from qnndbg.tui.pass_list import count_nodes
 
+        yield from self.session.prepare()
+        yield
         widths(self.session)
-        self.session.prepare()
+        yield from count_nodes(self.session)
 
     async def on_event(self, event: Event) -> None:
         """Note when a key is pressed, so that work behind the screen can wait."""

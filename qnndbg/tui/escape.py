@@ -1,7 +1,7 @@
 """Esc without a wait: what tells it from the other keys that a terminal begins with the same byte.
 
-Textual waits ``ESCDELAY`` milliseconds for the rest of such a key, 100 if the user does not say. Textual 8.2.8
-looks whether they are over only each 100 ms, whatever was said; here it looks as often as was said.
+Textual waits ``ESCDELAY`` milliseconds for the rest of such a key, 100 if the user does not say. But 8.2.8
+looks only each 100 ms whether they are over, whatever was said; here it looks as often as was said.
 """
 
 from __future__ import annotations

@@ -132,7 +132,10 @@ class Layers(Page):
         self.shown = 0
         self._before = self.query_text
         self._known = 0
-        self._ordered: tuple[tuple[int, bool, int], list[LayerResult]] = ((-1, False, 0), [])
+        self._ordered: tuple[tuple[int, bool, int], Sequence[LayerResult]] = (
+            (0, False, 0),
+            session.answer.layers,
+        )
 
     def body(self) -> Sequence[Widget]:
         """One table."""
@@ -178,11 +181,12 @@ class Layers(Page):
         found = [layer for layer in self._in_order() if test(layer)]
         return list(found) if not self.grouped else _grouped(found)
 
-    def _in_order(self) -> list[LayerResult]:
-        """All layers as they are sorted now; kept, as the next letter of a filter changes nothing about it."""
-        order = (self.by, self.falling, len(self.session.saturation))
+    def _in_order(self) -> Sequence[LayerResult]:
+        """All layers as they are sorted now; kept, as no letter of a filter changes their order."""
+        column = self.columns[self.by]
+        order = (self.by, self.falling, len(self.session.saturation) if column.name == "sat%" else 0)
         if order != self._ordered[0]:
-            rank = self.columns[self.by].rank
+            rank = column.rank
             ranked = [(rank(layer), layer) for layer in self.session.answer.layers]
             having = [item for item in ranked if item[0] is not None]
             having.sort(key=lambda item: item[0], reverse=self.falling)  # type: ignore[arg-type,return-value]

@@ -72,18 +72,14 @@ class Passes(Page):
             self.call_after_refresh(self.select, self.position)
 
     def _count(self) -> None:
-        worker, session = get_current_worker(), self.session
-        for event in session.recording.passes:
+        worker, late = get_current_worker(), False
+        for _ in pass_list.count_nodes(self.session):
             self.session.wait_for_rest()
             if worker.is_cancelled:
                 return
-            for digest in (event.before, event.after):
-                if digest and digest not in session.node_counts:
-                    try:
-                        session.node_counts[digest] = session.recording.node_count(digest)
-                    except QnndbgError:  # said when the pass is looked at
-                        continue
-        self.app.call_from_thread(self._counted)
+            late = True
+        if late:
+            self.app.call_from_thread(self._counted)
 
     def _counted(self) -> None:
         if self.is_attached:

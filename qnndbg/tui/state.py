@@ -100,17 +100,18 @@ class Session:
             time.sleep(rest / 4)
         time.sleep(0.0005)
 
-    def prepare(self) -> None:
-        """Find out what most pages ask, between the keys of the user."""
+    def prepare(self) -> Iterator[None]:
+        """Find out what most pages ask; yields before each piece, as the user may be at work."""
         for name in ("numbers", "made", "inherited", "named", "partitions"):
-            self.wait_for_rest(short=True)
+            yield
             getattr(self, name)
         with suppress(QnndbgError):  # said when it is looked at
-            for at in self.graphs[:READY_GRAPHS]:
-                self.wait_for_rest(short=True)
-                _ = at.digest and self.graph(at.digest)
-            if first := next((event for event in self.recording.passes if event.changed and event.name), None):
-                self.wait_for_rest(short=True)
+            for digest in [at.digest for at in self.graphs if at.digest][:READY_GRAPHS]:
+                yield
+                self.graph(digest)
+            changed = (event for event in self.recording.passes if event.changed and event.name)
+            if first := next(changed, None):
+                yield
                 self.rows_of(first.before, first.after)
 
     @cached_property

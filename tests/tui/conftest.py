@@ -56,8 +56,10 @@ class Driver:
         await self.settle()
 
     async def settle(self) -> None:
-        """Wait until nothing moves."""
+        """Wait until nothing moves, and what moved is drawn."""
         await self.pilot.pause()
+        while self.app._batch_count:
+            await self.pilot.pause(0.01)
         await self.app.workers.wait_for_complete()
         await self.pilot.pause()
 

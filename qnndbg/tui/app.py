@@ -51,6 +51,7 @@ EXIT_HUNG_UP = 128 + 1
 """What a shell says of a process that the end of its terminal ended."""
 PAGES = ("layers", "passes", "graph", "layer", "tensor", "findings")
 """Modules of pages; not loaded at the start, which they would delay."""
+ONE = "there is one recording; qnndbg tui A B shows what differs"
 MAIN = ("overview", "passes", "layers", "graph", "findings")
 
 
@@ -156,7 +157,7 @@ class QnndbgApp(App[None]):
     def cross(self, place: Place | None) -> None:
         """Go to the same place in the other recording."""
         if self.both is None or place is None:
-            self.say("this page has no counterpart", bad=True)
+            self.say(ONE if self.both is None else "this page has no counterpart", bad=True)
             return
         there = self.both.partner(self.session, place)
         if there is None:
@@ -169,9 +170,14 @@ class QnndbgApp(App[None]):
         """To the page before; the overview is the last."""
         if len(self.screen_stack) > 2:
             self.pop_screen()
+        else:
+            self.say("this is the first page; q leaves")
 
     def action_main(self, name: str) -> None:
         """Go to one of the main pages."""
+        if name == "diff" and self.both is None:
+            self.say(ONE)
+            return
         self.go(PageAt(name))
 
     def action_help(self) -> None:
@@ -185,11 +191,9 @@ class QnndbgApp(App[None]):
         self.theme = names[(names.index(self.theme) + 1) % len(names)]
         self.say(f"theme {self.theme}")
 
-    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+    def offers(self, action: str) -> bool:
         """There is a difference where there are two recordings, and jobs once one was started."""
-        if (action, parameters) == ("main", ("jobs",)):
-            return bool(self.jobs)
-        return (action, parameters) != ("main", ("diff",)) or self.both is not None
+        return {"main('diff')": self.both is not None, "main('jobs')": bool(self.jobs)}.get(action, True)
 
     # Long jobs -----------------------------------------------------------------------------------
 

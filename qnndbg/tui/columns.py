@@ -15,6 +15,10 @@ from qnndbg.tui.walk import encoding_text, torch_dtype
 
 GAP = 2
 SIGN = 2
+READABLE = 30
+"""Cells for names, before there are any for the columns that tell least."""
+SPARE = 10
+"""``keep`` from which on a column tells least."""
 MEASURED = 500
 """Rows by which the widths of columns are chosen."""
 Cell = Callable[[LayerResult], str]
@@ -160,7 +164,7 @@ def saturation(session: Session, layer: LayerResult) -> str:
 
 
 def fitted(all_columns: tuple[Column, ...], widths: dict[str, int], room: int) -> list[tuple[Column, int]]:
-    """The columns that fit, with their widths; the least needed are dropped first.
+    """The columns that fit, with their widths; the least needed are dropped first, also for names to read.
 
     Args:
         all_columns: in their order.
@@ -172,6 +176,13 @@ def fitted(all_columns: tuple[Column, ...], widths: dict[str, int], room: int) -
     while len(kept) > 1 and sum(sizes[c.name] + GAP for c in kept) + SIGN - GAP > room:
         kept.remove(max(kept, key=lambda c: c.keep))
     spare = room - SIGN + GAP - sum(sizes[c.name] + GAP for c in kept)
+    name = min(kept, key=lambda c: c.keep)
+    while sizes[name.name] + spare < min(widths[name.name], READABLE):
+        least = max(kept, key=lambda c: c.keep)
+        if least.keep < SPARE:
+            break
+        kept.remove(least)
+        spare += sizes[least.name] + GAP
     while spare > 0:
         short = [c for c in kept if sizes[c.name] < min(widths[c.name], c.wide)]
         if not short:

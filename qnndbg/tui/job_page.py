@@ -73,14 +73,15 @@ class JobPage(Page):
             return Text(f" {job.brief} · X {again}", "faint")
         return Text(" Enter opens what it left" if job.left else "", "faint")
 
-    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+    def offers(self, action: str) -> bool:
         """What has ended cannot be cancelled."""
-        if action == "cancel":
-            return any(job.running for job in self.jobs)
-        return super().check_action(action, parameters)
+        return any(job.running for job in self.jobs) if action == "cancel" else super().offers(action)
 
     def action_cancel(self) -> None:
         """Cancel the job that runs."""
+        if not any(job.running for job in self.jobs):
+            self.shell.say("no job runs")
+            return
         for job in self.jobs:
             job.cancel()
         self.job_moved()

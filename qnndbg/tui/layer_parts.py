@@ -115,9 +115,11 @@ def values(found: Elements, local: Elements | None, step: float | None, width: i
     yield title("Values", "heights are logarithms of counts")
     for name, histogram in (("cpu", found.reference), ("htp", found.target)):
         yield _histogram(name, histogram, room, "bar", width)
-    if local is not None:
-        yield _histogram("error made", local.error, room, "made", width, step)
-    yield _histogram("error", found.error, room, "faint", width, step)
+    for name, of, style in (("error made", local, "made"), ("error", found, "faint")):
+        if of is not None and of.worst:
+            yield _histogram(name, of.error, room, style, width, step)
+        elif of is not None:
+            yield Line(Text(f"  {name:<10} {'none':>11}", "faint"))
     if found.nonfinite:
         yield Line(Text(f"  {found.nonfinite} of {found.elements} elements are not finite", "bad"))
     made = local or found

@@ -37,6 +37,7 @@ REST = 0.1
 """Seconds; a pass is shown once the cursor rests on it."""
 NOTHING = {
     "overview": {"1"},
+    "diff": {"6"},
     "help": {"left", "right", "ctrl+pageup", "ctrl+pagedown"},  # it scrolls one way
 }
 """Keys that can have no effect at such a place."""
@@ -95,8 +96,8 @@ async def to(ui: Driver, name: str) -> None:
         ui.app.pop_screen()
     for key in SCREENS[name]:
         await press(ui, key)
-    if name in {"passes", "pass"}:
-        await ui.pilot.pause(REST)
+        if name in {"passes", "pass"}:
+            await ui.pilot.pause(REST)
     await ui.settle()
 
 

@@ -103,7 +103,7 @@ class JobPage(Page):
 def _job(job: Job, width: int) -> Iterator[Line]:
     sign, style = SIGNS[job.state]
     state = f"failed, exit code {job.exit_code}" if job.state == "failed" else job.state
-    head = Text.assemble((f"{sign} ", style), (f"{state} ", style), (f"{_seconds(job.seconds)}  ", "faint"))
+    head = Text.assemble((f"{sign} ", style), (f"{state} ", style), (f"{_seconds(job.seconds).strip()}  ", "faint"))
     command = wrapped(job.command, width - head.cell_len)
     for number, part in enumerate(command):
         indent = head if not number else Text(" " * head.cell_len)
@@ -151,7 +151,7 @@ def _probes(job: Job) -> Iterator[Line]:
 
 
 def _seconds(seconds: float) -> str:
-    return f"{seconds:5.1f} s" if seconds < 100 else f"{int(seconds) // 60:3}:{int(seconds) % 60:02}"
+    return f"{seconds:5.1f} s" if seconds < 100 else f"{int(seconds) // 60:4}:{int(seconds) % 60:02}"
 
 
 def _short(path: Path) -> str:

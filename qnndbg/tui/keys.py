@@ -66,7 +66,7 @@ def shown(screen: Screen[object], *, screen_first: bool = False) -> Iterator[tup
 class KeyLine(Static):
     """The keys that work here, as many as there is room for; each can be clicked."""
 
-    DEFAULT_CSS = "KeyLine { height: 1; background: $panel; color: $text; }"
+    DEFAULT_CSS = "KeyLine { height: 1; background: $panel; color: $text; link-style: none; }"
 
     def on_mount(self) -> None:
         """Follow what has the focus."""

@@ -25,7 +25,7 @@ from qnndbg.tui.places import LayerAt, Place
 from qnndbg.tui.sheet import Line, Lines, Sheet
 from qnndbg.tui.state import Session
 from qnndbg.tui.styles import styles_of
-from qnndbg.tui.words import clipped
+from qnndbg.tui.words import clipped, cut
 
 if TYPE_CHECKING:
     from qnndbg.tui.app import QnndbgApp
@@ -146,7 +146,7 @@ class Page(Screen[None]):
 
     def tell(self, text: Text) -> None:
         """Write the line below the body."""
-        self.query_one("#status", Static).update(styled(self, text), layout=False)
+        self.query_one("#status", Static).update(styled(self, cut(text, self.size.width)), layout=False)
 
     @property
     def sheet(self) -> Sheet:

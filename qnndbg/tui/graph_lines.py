@@ -34,10 +34,11 @@ def signed(session: Session, at: GraphAt, stop: Stop) -> tuple[tuple[str, str], 
     """The sign of a value with its style, and its errors in a few words."""
     key = layer_of(session, at, stop)
     layer = session.layers.get(key) if key is not None else None
-    if key is None or layer is None or (layer.local, layer.accumulated) == (None, None):
+    if key is None or layer is None or layer.reason:
         return (" ", "faint"), ""
     unit = session.unit
-    words = f"local {units.steps(layer.local, unit)} acc {units.steps(layer.accumulated, unit)} {unit}"
+    local, accumulated = units.steps(layer.local, unit), units.steps(layer.accumulated, unit)
+    words = "" if local == accumulated == units.NONE else f"local {local} acc {accumulated} {unit}"
     if key in session.made:
         return (units.MADE_HERE, "made"), words
     return (units.INHERITED if key in session.inherited else " ", "faint"), words

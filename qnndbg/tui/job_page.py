@@ -103,7 +103,9 @@ class JobPage(Page):
 def _job(job: Job, width: int) -> Iterator[Line]:
     sign, style = SIGNS[job.state]
     state = f"failed, exit code {job.exit_code}" if job.state == "failed" else job.state
-    head = Text.assemble((f"{sign} ", style), (f"{state} ", style), (f"{_seconds(job.seconds).strip()}  ", "faint"))
+    head = Text.assemble(
+        (f"{sign} ", style), (f"{state} ", style), (f"{_seconds(job.seconds).strip()}  ", "faint")
+    )
     command = wrapped(job.command, width - head.cell_len)
     for number, part in enumerate(command):
         indent = head if not number else Text(" " * head.cell_len)

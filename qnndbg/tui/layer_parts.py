@@ -192,12 +192,13 @@ def _neighbour(session: Session, key: LayerAt, name: str, width: int) -> Line:
         return Line(Text(f"  {name}", "faint"), NodeAt(name, GraphAt("qnn", key.method, key.partition)))
     made = there in session.made
     sign = units.MADE_HERE if made else units.INHERITED if there in session.inherited else " "
+    room = max(min(width - 56, 36), 16)
     text = Text.assemble(
         (f"{sign} ", "made" if made else "faint"),
-        f"{units.clip_tensor(name, 36):<36} {units.clip_right(short_op(layer.op), 16):<16}",
+        f"{units.clip_tensor(name, room):<{room}} {units.clip_right(short_op(layer.op), 16):<16}",
         (f" local {units.steps(layer.local, session.unit):>7}", "made" if made else ""),
         (f"  accumulated {units.steps(layer.accumulated, session.unit):>7}", "faint"),
     )
     if layer.reason:
-        text = Text(f"  {units.clip_tensor(name, 36):<36} {layer.reason}", "faint")
+        text = Text(f"  {units.clip_tensor(name, room):<{room}} {layer.reason}", "faint")
     return Line(cut(text, width), there, layer)

@@ -32,6 +32,8 @@ QUIET = 0.12
 """Seconds without output after which an answer is complete."""
 ANSWER = 1.0
 """Seconds in which an answer must begin; some keys have none, such as down on the last line."""
+DRAWN = 64
+"""Bytes from which on an answer has begun; with fewer, a page that is opened hides its cursor first."""
 DOWN, PAGE = "j", "\x1b[6~"
 SCRIPT: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("overview", (DOWN,) * 8),
@@ -85,10 +87,11 @@ class Terminal:
         Args:
             first: seconds to wait for the first byte.
         """
-        last, wait = (time.perf_counter(), self.processor()), max(first, QUIET)
+        last, wait, size = (time.perf_counter(), self.processor()), max(first, QUIET), 0
         while select.select([self.fd], [], [], wait)[0]:
-            os.read(self.fd, 1 << 16)
-            last, wait = (time.perf_counter(), self.processor()), QUIET
+            size += len(os.read(self.fd, 1 << 16))
+            last = time.perf_counter(), self.processor()
+            wait = QUIET if size >= DRAWN else wait
         return last
 
     def key(self, key: str) -> tuple[float, float]:

@@ -44,6 +44,9 @@ def run(args: argparse.Namespace) -> int:
             "the terminal UI needs a terminal for its input and output",
             f"print the report instead: qnndbg show {args.recording}",
         )
+    from qnndbg.tui import escape
+
+    escape.soon()
     from qnndbg.tui.app import run as run_app  # Textual takes half a second that no other verb pays
 
     return EXIT_OK if run_app(recording, args.source, other) else EXIT_INTERNAL

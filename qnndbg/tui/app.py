@@ -6,6 +6,7 @@ import inspect
 import os
 import sys
 import time
+from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
@@ -14,6 +15,7 @@ from textual.app import App
 from textual.binding import Binding, BindingType
 from textual.command import Provider
 from textual.events import Event, Key, MouseEvent
+from textual.worker import get_current_worker
 
 from qnndbg.errors import QnndbgError
 from qnndbg.recording.store import Recording, open_recording
@@ -41,12 +43,15 @@ def _places() -> type[Provider]:
 
 POLL = 0.25
 """Seconds between two looks at a job."""
+OPENING = 0.03
+"""Seconds in which a page is made before it is drawn: drawn in parts, it takes twice as long."""
 HANG_UP = 2.0
 """Seconds between two looks at the terminal."""
 EXIT_HUNG_UP = 128 + 1
 """What a shell says of a process that the end of its terminal ended."""
 PAGES = ("layers", "passes", "graph", "layer", "tensor", "findings")
 """Modules of pages; not loaded at the start, which they would delay."""
+ONE = "there is one recording; qnndbg tui A B shows what differs"
 MAIN = ("overview", "passes", "layers", "graph", "findings")
 
 
@@ -101,10 +106,23 @@ class QnndbgApp(App[None]):
 
     def _prepare(self) -> None:
         """Load, while the first page is read, what the others need, so that a first visit is no slower."""
+        worker = get_current_worker()
+        for _ in self._pieces():
+            if worker.is_cancelled:
+                return
+            self.session.wait_for_rest(short=True)
+
+    def _pieces(self) -> Iterator[None]:
         for name in PAGES:
-            self.session.wait_for_rest()
+            yield
             import_module(f"qnndbg.tui.{name}")
-        self.session.prepare()
+        from qnndbg.tui.columns import widths
+        from qnndbg.tui.pass_list import count_nodes
+
+        yield from self.session.prepare()
+        yield
+        widths(self.session)
+        yield from count_nodes(self.session)
 
     async def on_event(self, event: Event) -> None:
         """Note when a key is pressed, so that work behind the screen can wait."""
@@ -123,6 +141,7 @@ class QnndbgApp(App[None]):
         except QnndbgError as error:
             self.say(error.fact, bad=True)
             return
+        self.delay_update(OPENING)
         if isinstance(place, PageAt):
             self._root(page, home=place.name == self.home)
         else:
@@ -138,7 +157,7 @@ class QnndbgApp(App[None]):
     def cross(self, place: Place | None) -> None:
         """Go to the same place in the other recording."""
         if self.both is None or place is None:
-            self.say("this page has no counterpart", bad=True)
+            self.say(ONE if self.both is None else "this page has no counterpart", bad=True)
             return
         there = self.both.partner(self.session, place)
         if there is None:
@@ -151,9 +170,14 @@ class QnndbgApp(App[None]):
         """To the page before; the overview is the last."""
         if len(self.screen_stack) > 2:
             self.pop_screen()
+        else:
+            self.say("this is the first page; q leaves")
 
     def action_main(self, name: str) -> None:
         """Go to one of the main pages."""
+        if name == "diff" and self.both is None:
+            self.say(ONE)
+            return
         self.go(PageAt(name))
 
     def action_help(self) -> None:
@@ -167,11 +191,9 @@ class QnndbgApp(App[None]):
         self.theme = names[(names.index(self.theme) + 1) % len(names)]
         self.say(f"theme {self.theme}")
 
-    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+    def offers(self, action: str) -> bool:
         """There is a difference where there are two recordings, and jobs once one was started."""
-        if (action, parameters) == ("main", ("jobs",)):
-            return bool(self.jobs)
-        return (action, parameters) != ("main", ("diff",)) or self.both is not None
+        return {"main('diff')": self.both is not None, "main('jobs')": bool(self.jobs)}.get(action, True)
 
     # Long jobs -----------------------------------------------------------------------------------
 

@@ -15,6 +15,12 @@ from qnndbg.tui.walk import encoding_text, torch_dtype
 
 GAP = 2
 SIGN = 2
+READABLE = 30
+"""Cells for names, before there are any for the columns that tell least."""
+SPARE = 10
+"""``keep`` from which on a column tells least."""
+MEASURED = 500
+"""Rows by which the widths of columns are chosen."""
 Cell = Callable[[LayerResult], str]
 Rank = Callable[[LayerResult], float | str | None]
 
@@ -55,6 +61,16 @@ def columns(session: Session) -> tuple[Column, ...]:
         "source": any(r.source or r.created_by for r in rows),
     }
     return tuple(column for column in found if told.get(column.name, True))
+
+
+def widths(session: Session) -> dict[str, int]:
+    """Cells of the longest text of each column, by its name; kept, as this is slow."""
+    if not session.widths:
+        rows = session.answer.layers
+        rows = rows[:: max(len(rows) // MEASURED, 1)]
+        found = {c.name: max([len(c.cell(r)) for r in rows] or [0]) for c in columns(session)}
+        session.widths = {**found, "sat%": 5}
+    return session.widths
 
 
 def _names(session: Session) -> tuple[Column, ...]:
@@ -148,7 +164,7 @@ def saturation(session: Session, layer: LayerResult) -> str:
 
 
 def fitted(all_columns: tuple[Column, ...], widths: dict[str, int], room: int) -> list[tuple[Column, int]]:
-    """The columns that fit, with their widths; the least needed are dropped first.
+    """The columns that fit, with their widths; the least needed are dropped first, also for names to read.
 
     Args:
         all_columns: in their order.
@@ -160,6 +176,13 @@ def fitted(all_columns: tuple[Column, ...], widths: dict[str, int], room: int) -
     while len(kept) > 1 and sum(sizes[c.name] + GAP for c in kept) + SIGN - GAP > room:
         kept.remove(max(kept, key=lambda c: c.keep))
     spare = room - SIGN + GAP - sum(sizes[c.name] + GAP for c in kept)
+    name = min(kept, key=lambda c: c.keep)
+    while sizes[name.name] + spare < min(widths[name.name], READABLE):
+        least = max(kept, key=lambda c: c.keep)
+        if least.keep < SPARE:
+            break
+        kept.remove(least)
+        spare += sizes[least.name] + GAP
     while spare > 0:
         short = [c for c in kept if sizes[c.name] < min(widths[c.name], c.wide)]
         if not short:

@@ -84,6 +84,7 @@ class DiffPage(Page):
     def _open(self, line: Line, side: str) -> None:
         linked = line.data
         if not isinstance(linked, diff_lines.Linked) or (linked.a, linked.b) == (None, None):
+            self.shell.say("there is nothing behind this line")
             return
         place = linked.a if side == "a" else linked.b
         if place is None:

@@ -25,6 +25,7 @@ class _Nodes:
     def __init__(self, session: Session, at: GraphAt, walk: Walk, width: int) -> None:
         self.session, self.at, self.width = session, at, width
         self.stops, self.names = walk.stops, tuple(walk.stops)
+        self.room = graph_lines.room_for(self.names, width)
 
     def __len__(self) -> int:
         return len(self.names)
@@ -35,7 +36,8 @@ class _Nodes:
 
     def line(self, index: int) -> Line:
         """A node."""
-        return graph_lines.node_line(self.session, self.at, self.stops[self.names[index]], self.width)
+        stop = self.stops[self.names[index]]
+        return graph_lines.node_line(self.session, self.at, stop, self.width, self.room)
 
 
 class _OverGraphs(Page):
@@ -220,10 +222,12 @@ class NodePage(_OverGraphs):
 
     def action_undo(self) -> None:
         """Take back a step."""
-        if self.trail:
-            self.at, self.node_name = self.trail.pop()
-            self.walk_graph = self.session.walk(self.at)
-            self._stand()
+        if not self.trail:
+            self.shell.say("no step was taken yet")
+            return
+        self.at, self.node_name = self.trail.pop()
+        self.walk_graph = self.session.walk(self.at)
+        self._stand()
 
     def opened(self, _sheet: Sheet, line: Line) -> None:
         """Walk to a neighbour; the node itself opens as a layer."""

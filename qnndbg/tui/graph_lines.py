@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from rich.text import Text
 
@@ -14,10 +14,12 @@ from qnndbg.tui.sheet import Line
 from qnndbg.tui.state import Session
 from qnndbg.tui.twins import layer_of
 from qnndbg.tui.walk import Stop, Walk, encoding_text
-from qnndbg.tui.words import cut
+from qnndbg.tui.words import cut, wrapped
 
 NARROW = 100
 """Below, a neighbour shows its errors or its shape."""
+WIDE = 130
+"""From here on, the op of a neighbour has room for long names."""
 SHOWN = 12
 """Neighbours on one side; a constant may have hundreds of readers."""
 
@@ -35,16 +37,22 @@ def signed(session: Session, at: GraphAt, stop: Stop) -> tuple[tuple[str, str], 
     if key is None or layer is None or layer.reason:
         return (" ", "faint"), ""
     unit = session.unit
-    words = f"local {units.steps(layer.local, unit)} acc {units.steps(layer.accumulated, unit)} {unit}"
+    local, accumulated = units.steps(layer.local, unit), units.steps(layer.accumulated, unit)
+    words = "" if local == accumulated == units.NONE else f"local {local} acc {accumulated} {unit}"
     if key in session.made:
         return (units.MADE_HERE, "made"), words
     return (units.INHERITED if key in session.inherited else " ", "faint"), words
 
 
-def node_line(session: Session, at: GraphAt, stop: Stop, width: int) -> Line:
-    """One node of a listing."""
+def room_for(names: Iterable[str], width: int) -> int:
+    """Cells of the names in a listing: a third of a line, or up to half of a wide one if they are so long."""
+    third = max(min((width - 20) // 3, 56), 16)
+    return third if width < NARROW else max(third, min(max(map(len, names), default=0), width // 2 - 14))
+
+
+def node_line(session: Session, at: GraphAt, stop: Stop, width: int, room: int) -> Line:
+    """One node of a listing, whose name has some room."""
     sign, words = signed(session, at, stop)
-    room = max(min((width - 20) // 3, 56), 16)
     styles = {"op": "", "input": "link", "weight": "faint", "output": "link"}
     call = f"{short_op(stop.op)}({', '.join(stop.inputs)})" if stop.kind in {"op", "output"} else stop.op
     text = Text.assemble(
@@ -96,13 +104,14 @@ def _side(
 def _branch(session: Session, at: GraphAt, stop: Stop, branch: str, width: int, way: str) -> Line:
     sign, words = signed(session, at, stop)
     narrow = width < NARROW
-    room = max(width - (54 if narrow else 68), 24)
+    op = 14 if width < WIDE else 22
+    room = max(width - op - (40 if narrow else 54), 24)
     indent = len(branch) - 2
     text = Text.assemble(
         (f"{sign[0]} ", sign[1]),
         (f"{branch} ", "faint"),
         f"{units.clip_tensor(stop.name, room - indent):<{room - indent}} ",
-        f"{units.clip_right(short_op(stop.op), 14):<14} ",
+        f"{units.clip_right(short_op(stop.op), op):<{op}} ",
         ("" if narrow and words else f"{stop.value:<18} ", "faint"),
         (words, sign[1]),
     )
@@ -120,8 +129,8 @@ def _here(session: Session, at: GraphAt, stop: Stop, width: int) -> Iterator[Lin
     )
     place = layer_of(session, at, stop)
     yield Line(cut(head, width), place, ("here", 0, stop))
-    if stop.arguments:
-        yield Line(cut(Text(f"      ({stop.arguments})"), width), place, ("here", 1, stop))
+    for i, part in enumerate(wrapped(f"({stop.arguments})", width - 6) if stop.arguments else []):
+        yield Line(cut(Text(f"      {part}"), width), place, ("here", 1, stop), stop=not i)
     facts = [
         stop.value,
         "" if stop.encoding is None else encoding_text(stop.encoding),

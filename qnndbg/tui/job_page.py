@@ -73,14 +73,15 @@ class JobPage(Page):
             return Text(f" {job.brief} · X {again}", "faint")
         return Text(" Enter opens what it left" if job.left else "", "faint")
 
-    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+    def offers(self, action: str) -> bool:
         """What has ended cannot be cancelled."""
-        if action == "cancel":
-            return any(job.running for job in self.jobs)
-        return super().check_action(action, parameters)
+        return any(job.running for job in self.jobs) if action == "cancel" else super().offers(action)
 
     def action_cancel(self) -> None:
         """Cancel the job that runs."""
+        if not any(job.running for job in self.jobs):
+            self.shell.say("no job runs")
+            return
         for job in self.jobs:
             job.cancel()
         self.job_moved()
@@ -102,7 +103,9 @@ class JobPage(Page):
 def _job(job: Job, width: int) -> Iterator[Line]:
     sign, style = SIGNS[job.state]
     state = f"failed, exit code {job.exit_code}" if job.state == "failed" else job.state
-    head = Text.assemble((f"{sign} ", style), (f"{state} ", style), (f"{_seconds(job.seconds)}  ", "faint"))
+    head = Text.assemble(
+        (f"{sign} ", style), (f"{state} ", style), (f"{_seconds(job.seconds).strip()}  ", "faint")
+    )
     command = wrapped(job.command, width - head.cell_len)
     for number, part in enumerate(command):
         indent = head if not number else Text(" " * head.cell_len)
@@ -150,7 +153,7 @@ def _probes(job: Job) -> Iterator[Line]:
 
 
 def _seconds(seconds: float) -> str:
-    return f"{seconds:5.1f} s" if seconds < 100 else f"{int(seconds) // 60:3}:{int(seconds) % 60:02}"
+    return f"{seconds:5.1f} s" if seconds < 100 else f"{int(seconds) // 60:4}:{int(seconds) % 60:02}"
 
 
 def _short(path: Path) -> str:

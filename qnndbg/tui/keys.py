@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import ClassVar
+from typing import ClassVar, Protocol, runtime_checkable
 
 from rich.style import Style
 from rich.text import Text
@@ -12,7 +12,7 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
 from textual.screen import ModalScreen, Screen
-from textual.widgets import Static
+from textual.widgets import Input, Static
 
 GLYPHS = {
     "escape": "Esc", "enter": "Enter", "slash": "/", "question_mark": "?", "up": "↑", "down": "↓",
@@ -31,8 +31,20 @@ TEXTUALS = frozenset({"app.focus_next", "app.focus_previous", "screen.copy_text"
 """Actions that Textual binds on every screen, and that say nothing here."""
 
 
+@runtime_checkable
+class Choosy(Protocol):
+    """A screen or an app some of whose keys are of no use at times."""
+
+    def offers(self, action: str) -> bool:
+        """Whether a key is worth naming now; one that is not says why when it is pressed.
+
+        Args:
+            action: as in its binding.
+        """
+
+
 def shown(screen: Screen[object], *, screen_first: bool = False) -> Iterator[tuple[list[str], Binding]]:
-    """The bindings that work now, each with all of its keys.
+    """The bindings that are of use now, each with all of its keys.
 
     Args:
         screen: whose bindings.
@@ -43,6 +55,8 @@ def shown(screen: Screen[object], *, screen_first: bool = False) -> Iterator[tup
     for key, (node, binding, enabled, _tip) in screen.active_bindings.items():
         if not enabled or binding.system or not binding.description or binding.action in TEXTUALS:
             continue
+        if isinstance(node, Choosy) and not node.offers(binding.action):
+            continue
         entry = (binding.action, binding.description)
         found.setdefault(entry, ([], binding, ranks.get(node, 0)))[0].append(key)
     for keys, binding, _rank in sorted(found.values(), key=lambda item: item[2]):
@@ -52,7 +66,7 @@ def shown(screen: Screen[object], *, screen_first: bool = False) -> Iterator[tup
 class KeyLine(Static):
     """The keys that work here, as many as there is room for; each can be clicked."""
 
-    DEFAULT_CSS = "KeyLine { height: 1; background: $panel; color: $text; }"
+    DEFAULT_CSS = "KeyLine { height: 1; background: $panel; color: $text; link-style: none; }"
 
     def on_mount(self) -> None:
         """Follow what has the focus."""
@@ -68,6 +82,11 @@ class KeyLine(Static):
         if not self.is_attached or self.app.screen is not self.screen:
             return
         line, last = Text(end="", no_wrap=True), Text(" ? Help", end="")
+        if isinstance(self.screen.focused, Input):
+            self.update(
+                Text.assemble((" Enter", "bold"), " Done ", (" Esc", "bold"), " Drop it"), layout=False
+            )
+            return
         for keys, binding in shown(self.screen):
             if not binding.show or binding.key == "question_mark":
                 continue

@@ -115,9 +115,11 @@ def values(found: Elements, local: Elements | None, step: float | None, width: i
     yield title("Values", "heights are logarithms of counts")
     for name, histogram in (("cpu", found.reference), ("htp", found.target)):
         yield _histogram(name, histogram, room, "bar", width)
-    if local is not None:
-        yield _histogram("error made", local.error, room, "made", width, step)
-    yield _histogram("error", found.error, room, "faint", width, step)
+    for name, of, style in (("error made", local, "made"), ("error", found, "faint")):
+        if of is not None and of.worst:
+            yield _histogram(name, of.error, room, style, width, step)
+        elif of is not None:
+            yield Line(Text(f"  {name:<10} {'none':>11}", "faint"))
     if found.nonfinite:
         yield Line(Text(f"  {found.nonfinite} of {found.elements} elements are not finite", "bad"))
     made = local or found
@@ -190,12 +192,13 @@ def _neighbour(session: Session, key: LayerAt, name: str, width: int) -> Line:
         return Line(Text(f"  {name}", "faint"), NodeAt(name, GraphAt("qnn", key.method, key.partition)))
     made = there in session.made
     sign = units.MADE_HERE if made else units.INHERITED if there in session.inherited else " "
+    room = max(min(width - 56, 36), 16)
     text = Text.assemble(
         (f"{sign} ", "made" if made else "faint"),
-        f"{units.clip_tensor(name, 36):<36} {units.clip_right(short_op(layer.op), 16):<16}",
+        f"{units.clip_tensor(name, room):<{room}} {units.clip_right(short_op(layer.op), 16):<16}",
         (f" local {units.steps(layer.local, session.unit):>7}", "made" if made else ""),
         (f"  accumulated {units.steps(layer.accumulated, session.unit):>7}", "faint"),
     )
     if layer.reason:
-        text = Text(f"  {units.clip_tensor(name, 36):<36} {layer.reason}", "faint")
+        text = Text(f"  {units.clip_tensor(name, room):<{room}} {layer.reason}", "faint")
     return Line(cut(text, width), there, layer)

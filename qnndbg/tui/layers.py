@@ -13,7 +13,7 @@ from textual.widget import Widget
 from qnndbg.model.result import LayerResult
 from qnndbg.report import units
 from qnndbg.tui import query
-from qnndbg.tui.columns import GAP, SIGN, Column, columns, fitted
+from qnndbg.tui.columns import GAP, SIGN, Column, columns, fitted, widths
 from qnndbg.tui.page import Page
 from qnndbg.tui.places import LayerAt, PageAt, Place
 from qnndbg.tui.saturation import fill_in
@@ -23,8 +23,6 @@ from qnndbg.tui.words import clipped
 
 Row = LayerResult | str
 """A layer, or the name of a module above its layers."""
-MEASURED = 500
-"""Rows by which the widths of columns are chosen."""
 WHY_EMPTY = "no layer; Esc in the filter, or f and an empty line, shows all"
 
 
@@ -134,7 +132,10 @@ class Layers(Page):
         self.shown = 0
         self._before = self.query_text
         self._known = 0
-        self._widths: dict[str, int] = {}
+        self._ordered: tuple[tuple[int, bool, int], Sequence[LayerResult]] = (
+            (0, False, 0),
+            session.answer.layers,
+        )
 
     def body(self) -> Sequence[Widget]:
         """One table."""
@@ -158,12 +159,7 @@ class Layers(Page):
     def _table(self, width: int) -> Content:
         self.rows = self._rows()
         self.shown = sum(not isinstance(row, str) for row in self.rows)
-        if not self._widths:
-            rows = self.session.answer.layers
-            rows = rows[:: max(len(rows) // MEASURED, 1)]
-            self._widths = {c.name: max([len(c.cell(r)) for r in rows] or [0]) for c in self.columns}
-            self._widths["sat%"] = 5
-        self.fit = fitted(self.columns, self._widths, width)
+        self.fit = fitted(self.columns, widths(self.session), width)
         return Table(
             self.session, self.rows, self.fit, (self.columns[self.by].name, "↓" if self.falling else "↑")
         )
@@ -182,13 +178,21 @@ class Layers(Page):
             self.problem = str(error)
             return self.rows
         self.problem = ""
-        found = [layer for layer in session.answer.layers if test(layer)]
-        rank = self.columns[self.by].rank
-        ranked = [(rank(layer), layer) for layer in found]
-        having = [item for item in ranked if item[0] is not None]
-        having.sort(key=lambda item: item[0], reverse=self.falling)  # type: ignore[arg-type,return-value]
-        ordered = [layer for _, layer in having] + [layer for value, layer in ranked if value is None]
-        return list(ordered) if not self.grouped else _grouped(ordered)
+        found = [layer for layer in self._in_order() if test(layer)]
+        return list(found) if not self.grouped else _grouped(found)
+
+    def _in_order(self) -> Sequence[LayerResult]:
+        """All layers as they are sorted now; kept, as no letter of a filter changes their order."""
+        column = self.columns[self.by]
+        order = (self.by, self.falling, len(self.session.saturation) if column.name == "sat%" else 0)
+        if order != self._ordered[0]:
+            rank = column.rank
+            ranked = [(rank(layer), layer) for layer in self.session.answer.layers]
+            having = [item for item in ranked if item[0] is not None]
+            having.sort(key=lambda item: item[0], reverse=self.falling)  # type: ignore[arg-type,return-value]
+            none = [layer for value, layer in ranked if value is None]
+            self._ordered = (order, [*(layer for _, layer in having), *none])
+        return self._ordered[1]
 
     def again(self, *, keep: bool = True) -> None:
         """Show the rows that are to be shown now; the cursor stays on its layer if that is among them."""
@@ -272,6 +276,8 @@ class Layers(Page):
         """Follow the filter."""
         if prompt != "filter":
             super().typed(prompt, text)
+            return
+        if text.strip() == self.query_text:
             return
         self.query_text = text.strip()
         self.again(keep=False)

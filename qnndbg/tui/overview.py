@@ -60,14 +60,15 @@ class Overview(Page):
         """How to go on."""
         return Text(" Enter goes to what a line is about", "faint")
 
-    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+    def offers(self, action: str) -> bool:
         """There is another side where there are two columns."""
-        if action == "other":
-            return self.size.width >= WIDE
-        return super().check_action(action, parameters)
+        return self.size.width >= WIDE if action == "other" else super().offers(action)
 
     def action_other(self) -> None:
         """Move between the columns."""
+        if self.size.width < WIDE:
+            self.shell.say(f"there is one column; two need {WIDE} cells")
+            return
         (self.right if self.left.has_focus else self.left).focus()
 
     def _left(self, width: int) -> Content:

@@ -25,7 +25,7 @@ from qnndbg.tui.places import LayerAt, Place
 from qnndbg.tui.sheet import Line, Lines, Sheet
 from qnndbg.tui.state import Session
 from qnndbg.tui.styles import styles_of
-from qnndbg.tui.words import clipped
+from qnndbg.tui.words import clipped, cut
 
 if TYPE_CHECKING:
     from qnndbg.tui.app import QnndbgApp
@@ -146,7 +146,7 @@ class Page(Screen[None]):
 
     def tell(self, text: Text) -> None:
         """Write the line below the body."""
-        self.query_one("#status", Static).update(styled(self, text), layout=False)
+        self.query_one("#status", Static).update(styled(self, cut(text, self.size.width)), layout=False)
 
     @property
     def sheet(self) -> Sheet:
@@ -170,9 +170,11 @@ class Page(Screen[None]):
         """Go where the line leads."""
         if line.place is not None:
             self.shell.go(line.place)
+        else:
+            self.shell.say("there is nothing behind this line")
 
-    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """There is nothing before the first page."""
+    def offers(self, action: str) -> bool:
+        """There is nothing before the first page, and no other side of one recording."""
         if action == "cross":
             return self.shell.both is not None and self.here() is not None
         return action != "back" or len(self.app.screen_stack) > 2 or bool(self.sheet.needle)
@@ -241,12 +243,13 @@ class Page(Screen[None]):
             self.shell.start(self._asked.removeprefix("qnndbg "), event.value)
 
     def on_key(self, event: events.Key) -> None:
-        """Escape closes the line that is typed in."""
-        if event.key == "escape" and isinstance(self.focused, Input):
+        """Escape closes the line that is typed in, and Tab does not leave it open."""
+        if event.key in {"escape", "tab", "shift+tab"} and isinstance(self.focused, Input):
             event.stop()
             event.prevent_default()
-            self.answer_dropped(self._asked)
-            self.close_ask()
+            if event.key == "escape":
+                self.answer_dropped(self._asked)
+                self.close_ask()
 
     def answer_dropped(self, prompt: str) -> None:
         """Undo what was typed."""

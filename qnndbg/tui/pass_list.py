@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import NamedTuple
 
 from rich.text import Text
 
+from qnndbg.errors import QnndbgError
 from qnndbg.model.recording import PassEvent
 from qnndbg.report import units
 from qnndbg.tui.places import PassAt
@@ -48,6 +50,15 @@ def blamed(session: Session) -> dict[int, str]:
 def notable(session: Session, event: PassEvent) -> bool:
     """It changed the graph or the numbers, or failed."""
     return event.changed or bool(event.error) or event.index in blamed(session)
+
+
+def count_nodes(session: Session) -> Iterator[None]:
+    """Count the nodes of all graphs; yields before each, as that takes a while."""
+    for digest in dict.fromkeys(d for event in session.recording.passes for d in (event.before, event.after)):
+        if digest and digest not in session.node_counts:
+            yield
+            with suppress(QnndbgError):  # said when the pass is looked at
+                session.node_counts[digest] = session.recording.node_count(digest)
 
 
 def lines_of(session: Session, unfolded: set[object], width: int) -> Iterator[Line]:

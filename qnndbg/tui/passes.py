@@ -11,7 +11,7 @@ from textual.timer import Timer
 from textual.widget import Widget
 from textual.worker import get_current_worker
 
-from qnndbg.analyze.side_by_side import Row, side_by_side
+from qnndbg.analyze.side_by_side import Row
 from qnndbg.errors import QnndbgError
 from qnndbg.model.recording import PassEvent
 from qnndbg.report import units
@@ -58,6 +58,8 @@ class Passes(Page):
         self.problem = ""
         self.reading = False
         self._timer: Timer | None = None
+        self._opening = position is None
+        """Whether the cursor will rest where it is put first."""
 
     def body(self) -> Sequence[Widget]:
         """The passes above, the graphs below."""
@@ -70,18 +72,14 @@ class Passes(Page):
             self.call_after_refresh(self.select, self.position)
 
     def _count(self) -> None:
-        worker, session = get_current_worker(), self.session
-        for event in session.recording.passes:
+        worker, late = get_current_worker(), False
+        for _ in pass_list.count_nodes(self.session):
             self.session.wait_for_rest()
             if worker.is_cancelled:
                 return
-            for digest in (event.before, event.after):
-                if digest and digest not in session.node_counts:
-                    try:
-                        session.node_counts[digest] = session.recording.node_count(digest)
-                    except QnndbgError:  # said when the pass is looked at
-                        continue
-        self.app.call_from_thread(self._counted)
+            late = True
+        if late:
+            self.app.call_from_thread(self._counted)
 
     def _counted(self) -> None:
         if self.is_attached:
@@ -105,11 +103,15 @@ class Passes(Page):
 
     def moved(self, sheet: Sheet) -> None:
         """Show another pass once the cursor rests on it."""
-        if sheet.id != "passes":
+        if sheet.id != "passes" or sheet.line is None:
             return
         if self._timer is not None:
             self._timer.stop()
-        self._timer = self.set_timer(SETTLE, self._load)
+        if self._opening:
+            self._opening = False
+            self._load()
+        else:
+            self._timer = self.set_timer(SETTLE, self._load)
 
     def _load(self) -> None:
         line = self.query_one("#passes", Sheet).line
@@ -127,7 +129,7 @@ class Passes(Page):
         rows: tuple[Row, ...] = ()
         problem = ""
         try:
-            rows = side_by_side(self.session.graph(event.before), self.session.graph(event.after))
+            rows = self.session.rows_of(event.before, event.after)
         except QnndbgError as error:
             problem = error.fact
         self.app.call_from_thread(self._align, event, rows, problem)

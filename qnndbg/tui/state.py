@@ -9,12 +9,14 @@ import functools
 import gc
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
+from qnndbg.analyze.side_by_side import Row, side_by_side
 from qnndbg.analyze.verdict import empty_comparison, sources, victims
+from qnndbg.errors import QnndbgError
 from qnndbg.model.graph import Graph, TensorRef
 from qnndbg.model.recording import Manifest, QnnGraph, RunnerName
 from qnndbg.model.result import Comparison, LayerResult
@@ -25,8 +27,14 @@ from qnndbg.tui.walk import Walk, walk_of_graph, walk_of_qnn
 
 KEPT_GRAPHS = 10
 """Snapshots in memory at a time: the last one of each stage, and the two of a pass."""
+READY_GRAPHS = 6
+"""Of them, how many are loaded before anybody asks."""
+KEPT_DIFFS = 4
+"""Passes in memory at a time, with their graphs side by side."""
 REST = 0.2
 """Seconds without a key after which there is time for work behind the screen."""
+SHORT_REST = 0.1
+"""Seconds without a key after which there is time for what the next page will need."""
 Sides = dict[RunnerName, TensorRef]
 
 
@@ -72,6 +80,7 @@ class Session:
         self.name = recording.folder.name
         self.graph = self.recording.graph
         self.walk = functools.lru_cache(maxsize=KEPT_GRAPHS)(self._walk)
+        self.rows_of = functools.lru_cache(maxsize=KEPT_DIFFS)(self._rows_of)
         self.saturation: dict[LayerAt, float | None] = {}
         """Share of the HTP's values at an end of their range; filled in behind the table's back."""
 
@@ -79,20 +88,31 @@ class Session:
         """The HTML report, once it was written."""
         self.touched = 0.0
         """When a key was pressed last."""
+        self.widths: dict[str, int] = {}
+        """Cells of the longest text of each column of the table of layers; filled in by it."""
         self.node_counts: dict[str, int] = {}
         """Nodes of a graph by its digest; filled in likewise."""
 
-    def wait_for_rest(self) -> None:
+    def wait_for_rest(self, *, short: bool = False) -> None:
         """Let keys go first: for threads, which call it before each small piece of work."""
-        while time.monotonic() - self.touched < REST:
-            time.sleep(REST / 4)
+        rest = SHORT_REST if short else REST
+        while time.monotonic() - self.touched < rest:
+            time.sleep(rest / 4)
         time.sleep(0.0005)
 
-    def prepare(self) -> None:
-        """Find out what most pages ask, between the keys of the user."""
+    def prepare(self) -> Iterator[None]:
+        """Find out what most pages ask; yields before each piece, as the user may be at work."""
         for name in ("numbers", "made", "inherited", "named", "partitions"):
-            self.wait_for_rest()
+            yield
             getattr(self, name)
+        with suppress(QnndbgError):  # said when it is looked at
+            for digest in [at.digest for at in self.graphs if at.digest][:READY_GRAPHS]:
+                yield
+                self.graph(digest)
+            changed = (event for event in self.recording.passes if event.changed and event.name)
+            if first := next(changed, None):
+                yield
+                self.rows_of(first.before, first.after)
 
     @cached_property
     def answer(self) -> Comparison:
@@ -195,6 +215,10 @@ class Session:
             return walk_of_qnn(graph) if graph is not None else Walk()
         at = self.located(at)
         return walk_of_graph(self.graph(at.digest)) if at.digest else Walk()
+
+    def _rows_of(self, before: str, after: str) -> tuple[Row, ...]:
+        """Two snapshots side by side."""
+        return side_by_side(self.graph(before), self.graph(after))
 
     @property
     def main_method(self) -> str:

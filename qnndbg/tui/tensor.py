@@ -184,6 +184,8 @@ class TensorPage(Page):
         if 0 <= to < columns:
             self.column = to
             self._again()
+        else:
+            self.shell.say(f"there are no more columns; there are {columns} in all")
 
     def action_slice(self, by: int) -> None:
         """Show the next slice of the axes that are not seen."""
@@ -191,6 +193,8 @@ class TensorPage(Page):
         if total > 1:
             self.flat = (self.flat + by) % total
             self._again()
+        else:
+            self.shell.say("this is the only slice")
 
     def action_worst(self) -> None:
         """Go to the element that is furthest off."""

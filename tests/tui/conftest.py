@@ -56,8 +56,10 @@ class Driver:
         await self.settle()
 
     async def settle(self) -> None:
-        """Wait until nothing moves."""
+        """Wait until nothing moves, and what moved is drawn."""
         await self.pilot.pause()
+        while self.app._batch_count:
+            await self.pilot.pause(0.01)
         await self.app.workers.wait_for_complete()
         await self.pilot.pause()
 
@@ -84,6 +86,7 @@ class Driver:
 def drive(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Drive:
     """Run a script against the UI, whose work behind the screen does not wait for a pause of the user."""
     monkeypatch.setattr(state, "REST", 0.0)
+    monkeypatch.setattr(state, "SHORT_REST", 0.0)
 
     def run(
         script: Script,

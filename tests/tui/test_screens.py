@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from qnndbg.tui.jobs import Job, Step
+from qnndbg.tui.state import Session
 from tests.tui.conftest import Drive, Driver
 
 FOLDER = Path(__file__).parent / "screens"
@@ -25,15 +27,55 @@ SCREENS: dict[str, tuple[str, ...]] = {
     "findings": ("5",),
     "tensor": ("enter", "t", "right_square_bracket", "j"),
     "help": ("3", "question_mark"),
+    "jobs": ("7", "j"),
 }
+
+
+def jobs_of(session: Session) -> list[Job]:
+    """A recording that went well, one that failed, one that was cancelled, and a search; all have ended."""
+    made = [Step("export", 0.0, 1.5), Step("lower", 1.5, 9.0, passes=126), Step("compare", 9.0, 12.25)]
+    begun = [Step("export", 0.0, 1.5), Step("lower", 1.5, 135.0, passes=41)]
+    words = ("record", "example:digits", "--precision", "8a8w", "-o", "digits-8a8w-2.qnndbg")
+    probes = [
+        {"position": position, "stage": stage, "partition": partition, "name": name, "sqnr_db": db, "left": 0}
+        for position, stage, partition, name, db in (
+            (0, "annotation", None, "", 90.2),
+            (71, "transform", None, "Pass", 88.1),
+            (86, "transform", None, "BreakNumbers", 20.4),
+            (95, "preprocess", 0, "Pass", 20.4),
+        )
+    ]
+    error = "qnndbg: error: the pass LayoutTransform failed: no layout for aten.unfold.default of 3 axes"
+    return [
+        Job(words, session, "done", 0, made, wrote=[session.recording.folder], began=0.0, ended=12.25),
+        Job(
+            words, session, "failed", 3, begun, began=0.0, ended=135.0,
+            said=[error, "hint: keep it off the HTP"],
+        ),
+        Job(words, session, "cancelled", 130, begun[:1], began=0.0, ended=1.5),
+        Job(
+            ("bisect", "net.qnndbg", "--output", "0", "--limit", "40"), session, "done", 0,
+            probes=probes, found=86, began=0.0, ended=7.5,
+        ),
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
 @pytest.mark.parametrize("name", SCREENS)
-def test_a_screen_looks_as_it_did(drive: Drive, tmp_path: Path, name: str, size: tuple[int, int]) -> None:
+def test_a_screen_looks_as_it_did(
+    drive: Drive,
+    folder: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    name: str,
+    size: tuple[int, int],
+) -> None:
     path = FOLDER / f"{name}-{size[0]}x{size[1]}.svg"
 
     async def script(ui: Driver) -> None:
+        if name == "jobs":
+            monkeypatch.chdir(folder.parent)
+            ui.app.jobs += jobs_of(ui.app.session)
         await ui.press(*SCREENS[name])
         await ui.pilot.pause(0.3)  # a pass is read once the cursor rests on it
         await ui.settle()

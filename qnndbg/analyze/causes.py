@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import math
 
+from qnndbg.analyze.phrases import in_times, place_name, short_op, signed, where_of
 from qnndbg.analyze.places import Places, told_apart
-from qnndbg.analyze.wording import in_times, place_name, short_op, signed, where_of
 from qnndbg.model.attribution import Attribution, Effect, Rounding
 from qnndbg.model.limits import FP16_MAX
 from qnndbg.model.result import Cause, Source

@@ -12,8 +12,8 @@ import numpy as np
 from qnndbg.analyze.delegates import delegate_outputs
 from qnndbg.analyze.metrics import measure
 from qnndbg.analyze.normalize import Array, numbers
+from qnndbg.analyze.phrases import signed
 from qnndbg.analyze.verdict import BACKEND_DB, Payload, quality
-from qnndbg.analyze.wording import signed
 from qnndbg.model.graph import Graph, Node, Ref, TensorRef
 from qnndbg.recording.store import Recording
 

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 
 from msgspec.structs import replace
 
+from qnndbg.analyze.phrases import short_op
 from qnndbg.analyze.view import GETITEM, refs
-from qnndbg.analyze.wording import short_op
 from qnndbg.model.attribution import Attribution, Effect, Step
 from qnndbg.model.graph import Node
 from qnndbg.recording.store import Recording

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from qnndbg.analyze.delegates import DELEGATE
+from qnndbg.analyze.phrases import short_op
 from qnndbg.analyze.view import GETITEM, Box, View, made_by, refs
-from qnndbg.analyze.wording import short_op
 from qnndbg.model.graph import Graph, Node, Ref
 from qnndbg.model.result import LayerResult
 

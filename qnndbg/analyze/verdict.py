@@ -157,6 +157,9 @@ def _blame(name: StepName, rung: Rung, evidence: Evidence) -> Verdict:
         named = [p for p in evidence.changes if _leads_to(p.change, rung)]
         return wording.guilty_pass(named[0] if named else None, rung, _before(rung, evidence.ladder), final)
     if name == "backend" and rung.name == "htp":
+        overflows = (s for s in evidence.sources if _of_rung(s, name, rung) and s.cause == "overflow")
+        if overflow := next(overflows, None):
+            return wording.overflow_of_production(overflow, rung, final)
         suspects = [la for la in sources(evidence.layers) if la.given and la.method == rung.method]
         return wording.build_differs(rung, final, suspects)
     found = [source for source in evidence.sources if _of_rung(source, name, rung)]

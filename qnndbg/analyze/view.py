@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from qnndbg.analyze.wording import short_op
+from qnndbg.analyze.phrases import short_op
 from qnndbg.model.graph import Arg, Graph, Node, Ref, Seq, Slice
 from qnndbg.model.result import LayerResult
 

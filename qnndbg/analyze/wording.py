@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from qnndbg.model.attribution import PlaceKind, Step
+from qnndbg.analyze.phrases import (
+    counted,
+    culprit_name,
+    decibels,
+    ending,
+    one_line,
+    output_name,
+    percent,
+    short_op,
+    where_of,
+)
+from qnndbg.model.attribution import Step
 from qnndbg.model.recording import Failure, Fallback, PassEvent
 from qnndbg.model.result import (
     Cause,
     Coverage,
-    ErrorMetrics,
     LayerResult,
     Rung,
     Source,
@@ -22,10 +31,6 @@ from qnndbg.model.result import (
 if TYPE_CHECKING:
     from qnndbg.analyze.nonfinite import NonFinite
     from qnndbg.analyze.verdict import GuiltyPass, Payload
-
-HUGE_SHARE = 1000.0
-"""A share beyond this is written in powers of ten: effects that all but cancel out."""
-MANY = 1e6
 
 REMEDIES: dict[Cause, str] = {
     "kernel": "Write {op} in other ops, or keep it off the HTP (skip_node_op_set), if the CPU has it.",
@@ -188,6 +193,28 @@ def build_differs(rung: Rung, final: Rung | None, suspects: Sequence[LayerResult
     )
 
 
+def overflow_of_production(overflow: Source, rung: Rung, final: Rung | None) -> Verdict:
+    """The production build differs from the one with the dump, in which values overflow already.
+
+    Args:
+        overflow: the place where they begin to.
+        rung: of the production build.
+        final: the HTP's last word on that output.
+    """
+    name, where = culprit_name(overflow), where_of(overflow.module, overflow.source)
+    return Verdict(
+        kind="format",
+        text=(
+            f"format: at {name}{f' ({where})' if where else ''} {overflow.detail}; the production build makes "
+            f"something else of it than the build that dumps its intermediates: it has "
+            f"{decibels(rung.against_previous)} against that one, and {ending(final)}"
+        ),
+        culprit=overflow.name,
+        next_step=REMEDIES["overflow"].format(op=short_op(overflow.op) or name),
+        op=overflow.op,
+    )
+
+
 def misread_input(notes: Sequence[str], rung: Rung) -> Verdict:
     """An input is right, and is read in another layout."""
     what = notes[0] if notes else "an input is not contiguous"
@@ -305,95 +332,9 @@ def failed(failure: Failure, passes: Sequence[PassEvent], fallbacks: Sequence[Fa
     )
 
 
-def culprit_name(source: Source) -> str:
-    """How a user calls a source."""
-    return source.called or place_name(source.kind, source.name, source.op, source.role)
-
-
-def place_name(kind: PlaceKind, name: str, op: str, role: str) -> str:
-    """How a user calls a place: the op, or which input or constant."""
-    if kind == "op":
-        return short_op(op)
-    return f"the {role} of {short_op(op)}" if role else f"the {kind} {name}"
-
-
-def where_of(module: str, source: str) -> str:
-    """Module and source line, those that are known."""
-    return ", ".join(part for part in (f"module {module}" if module else "", source) if part)
-
-
-def short_op(op: str) -> str:
-    """``hardswish`` of ``aten.hardswish.default``; a name that is no ATen name as it is."""
-    return op.split(".")[1] if op.count(".") == 2 else op
-
-
-def ending(final: Rung | None) -> str:
-    """What is left of an output, as half a sentence."""
-    if final is None:
-        return "its output could not be compared with eager"
-    return f"{output_name(final)} has {decibels(final.against_eager)} against eager"
-
-
 def _own(step: Step, rung: Rung, final: Rung | None) -> str:
     """What the HTP by itself leaves of an output that the quantised model has wrong too."""
     if step != "backend" or final is None or rung.against_eager is None or rung.against_previous is None:
         return ""
     own, whole = decibels(rung.against_previous), decibels(rung.against_eager)
     return f"the HTP has {own} against the same program on the CPU, and " if own != whole else ""
-
-
-def output_name(rung: Rung) -> str:
-    """An output as a user numbers it; the method and the sample where they are not the usual ones."""
-    name = f"output {rung.output}" if rung.output else "the output"
-    if rung.method != "forward":
-        name = f"{name} of {rung.method}"
-    return f"{name} in sample {rung.sample}" if rung.sample else name
-
-
-def decibels(error: ErrorMetrics | None) -> str:
-    """An SQNR as the object of "has", in the cases where it is no number too."""
-    if error is None:
-        return "no comparison"
-    if not error.mismatched:
-        return "no error"
-    if error.nonfinite:
-        return f"{error.nonfinite} elements that are NaN or infinite on one side"
-    if error.sqnr_db is None:
-        return "an undefined SQNR (zero signal)"
-    return f"{signed(error.sqnr_db)} dB"
-
-
-def percent(share: float, digits: int = 0) -> str:
-    """A share in per cent; one beyond a thousand times in powers of ten."""
-    if math.isinf(share):
-        return "∞%" if share > 0 else "−∞%"
-    if abs(share) < HUGE_SHARE:
-        return f"{signed(100 * share, digits)}%"
-    mantissa, _, exponent = f"{share:.1e}".partition("e")
-    return f"{mantissa}e{int(exponent) + 2}%".replace("-", "−")
-
-
-def signed(value: float, digits: int = 1, *, plus: bool = False) -> str:
-    """A number with a minus sign as wide as a plus, and no minus zero."""
-    rounded = round(value, digits) or 0.0
-    return f"{rounded:{'+' if plus else ''}.{digits}f}".replace("-", "−")
-
-
-def in_times(factor: float) -> str:
-    """``3 times``; a large factor in powers of ten."""
-    if math.isinf(factor):
-        return "∞ times"
-    if factor < MANY:
-        return f"{factor:.0f} times"
-    mantissa, _, exponent = f"{factor:.1e}".partition("e")
-    return f"{mantissa}e{int(exponent)} times"
-
-
-def one_line(text: str) -> str:
-    """A text from elsewhere without its line breaks."""
-    return " ".join(text.split())
-
-
-def counted(number: int, what: str) -> str:
-    """``1 note``, ``2 notes``."""
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"

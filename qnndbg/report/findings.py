@@ -8,8 +8,8 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from qnndbg.analyze import wording
-from qnndbg.analyze.wording import culprit_name
+from qnndbg.analyze import phrases
+from qnndbg.analyze.phrases import culprit_name
 from qnndbg.model.result import Finding, Severity, Source
 from qnndbg.report import units
 
@@ -61,7 +61,7 @@ def _trust(source: Source) -> str:
     """Of shares that were estimated, what they add up to: where that is all of it they can be trusted."""
     if source.measured or source.explained is None:
         return ""
-    return f", estimated; all of them add up to {wording.percent(source.explained)}"
+    return f", estimated; all of them add up to {phrases.percent(source.explained)}"
 
 
 def source_groups(sources: tuple[Source, ...], *, everything: bool) -> list[tuple[Source, ...]]:
@@ -88,7 +88,7 @@ def findings_list(findings: tuple[Finding, ...], *, everything: bool) -> Rendera
     if not rest:
         return grid
     rules = ", ".join(rule if count == 1 else f"{rule} ×{count}" for rule, count in sorted(rest.items()))
-    notes = Text(f"{wording.counted(rest.total(), 'note')} ({rules}): --all", "dim")
+    notes = Text(f"{phrases.counted(rest.total(), 'note')} ({rules}): --all", "dim")
     return Group(grid, notes) if shown else notes  # a table without rows is an empty line
 
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from typing import Literal
 from xml.etree import ElementTree
 
+from qnndbg.analyze.phrases import decibels, output_name
 from qnndbg.analyze.verdict import Evidence, empty_comparison, faults
-from qnndbg.analyze.wording import decibels, output_name
 from qnndbg.model.recording import Manifest
 from qnndbg.model.result import Comparison, Finding, LayerResult, Rung
 from qnndbg.report.ladder import by_output

@@ -8,8 +8,8 @@ from itertools import pairwise
 from rich.table import Table
 from rich.text import Text
 
+from qnndbg.analyze.phrases import one_line
 from qnndbg.analyze.verdict import SAME_NUMBERS_DB, STEPS, quality
-from qnndbg.analyze.wording import one_line
 from qnndbg.model.result import ErrorMetrics, Rung
 from qnndbg.report import units
 

@@ -13,8 +13,8 @@ from rich.table import Table
 from rich.text import Text
 
 from qnndbg.analyze.causes import MINOR_SHARE
+from qnndbg.analyze.phrases import short_op
 from qnndbg.analyze.verdict import sources, victims
-from qnndbg.analyze.wording import short_op
 from qnndbg.model.result import Coverage, ErrorMetrics, LayerResult
 from qnndbg.report import units
 

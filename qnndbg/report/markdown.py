@@ -9,8 +9,8 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
+from qnndbg.analyze.phrases import culprit_name, short_op
 from qnndbg.analyze.verdict import empty_comparison, quality
-from qnndbg.analyze.wording import culprit_name, short_op
 from qnndbg.model.recording import Environment, Failure, Manifest, PassEvent
 from qnndbg.model.result import Comparison, Coverage, Finding, LayerResult, Rung, Source
 from qnndbg.report import units

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Literal
 
-from qnndbg.analyze import wording
+from qnndbg.analyze import phrases
 from qnndbg.model.result import MAX_SQNR_DB, ErrorMetrics
 
 NONE = "–"
@@ -83,7 +83,7 @@ def number(value: float) -> str:
 
 def signed(value: float, *, plus: bool = False) -> str:
     """One decimal, with a minus sign as wide as a plus, and no minus zero."""
-    return wording.signed(value, plus=plus)
+    return phrases.signed(value, plus=plus)
 
 
 def times(value: float | None) -> str:
@@ -97,7 +97,7 @@ def effect(share: float | None) -> str:
     """A share of the output's error in per cent, as a cell; opposite errors have a minus sign."""
     if share is None:
         return NONE
-    return "0 %" if abs(share) < 0.0005 else f"{wording.percent(share, 1).removesuffix('%')} %"
+    return "0 %" if abs(share) < 0.0005 else f"{phrases.percent(share, 1).removesuffix('%')} %"
 
 
 def percent(part: int, whole: int) -> str:

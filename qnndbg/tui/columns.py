@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
-from qnndbg.analyze.wording import short_op
+from qnndbg.analyze.phrases import short_op
 from qnndbg.model.result import LayerResult
 from qnndbg.report import units
 from qnndbg.tui.query import steps_of

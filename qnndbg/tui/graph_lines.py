@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from rich.text import Text
 
-from qnndbg.analyze.wording import short_op
+from qnndbg.analyze.phrases import short_op
 from qnndbg.report import units
 from qnndbg.tui.page import blank, title
 from qnndbg.tui.places import GraphAt, NodeAt

@@ -13,8 +13,8 @@ from textual.binding import Binding, BindingType
 from textual.widget import Widget
 
 from qnndbg.analyze.elements import Elements, Pair, look
+from qnndbg.analyze.phrases import short_op
 from qnndbg.analyze.timeline import Step, timeline
-from qnndbg.analyze.wording import short_op
 from qnndbg.errors import QnndbgError
 from qnndbg.model.graph import Node, QuantParams
 from qnndbg.model.recording import RunnerName

@@ -8,8 +8,8 @@ from pathlib import Path
 from rich.text import Text
 
 from qnndbg.analyze.elements import Elements, Histogram
+from qnndbg.analyze.phrases import short_op
 from qnndbg.analyze.timeline import Step
-from qnndbg.analyze.wording import short_op
 from qnndbg.model.graph import QuantParams
 from qnndbg.model.recording import QnnGraph
 from qnndbg.model.result import ErrorMetrics, LayerResult

@@ -14,8 +14,8 @@ from textual.events import Resize
 from textual.widget import Widget
 
 from qnndbg.analyze.budget import budget
+from qnndbg.analyze.phrases import culprit_name
 from qnndbg.analyze.verdict import SAME_NUMBERS_DB, final_rung, quality
-from qnndbg.analyze.wording import culprit_name
 from qnndbg.model.result import Rung, Source
 from qnndbg.report import ladder, units
 from qnndbg.report.findings import output_of

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, cast
 
 from textual.command import DiscoveryHit, Hit, Hits, Provider
 
-from qnndbg.analyze.wording import short_op
+from qnndbg.analyze.phrases import short_op
 from qnndbg.report import units
 from qnndbg.tui.keys import Help, key_name, shown
 from qnndbg.tui.places import FindingAt, PassAt, Place

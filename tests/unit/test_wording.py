@@ -9,7 +9,7 @@ from typing import get_args
 import pytest
 from msgspec.structs import replace
 
-from qnndbg.analyze import wording
+from qnndbg.analyze import phrases, wording
 from qnndbg.analyze.touched import Touched
 from qnndbg.analyze.verdict import GuiltyPass, Payload
 from qnndbg.model.attribution import PassChange
@@ -42,7 +42,7 @@ def test_every_cause_has_a_remedy_that_can_be_filled_in() -> None:
     ],
 )
 def test_short_op(op: str, short: str) -> None:
-    assert wording.short_op(op) == short
+    assert phrases.short_op(op) == short
 
 
 def test_place_that_is_no_op_is_called_what_it_is() -> None:
@@ -67,7 +67,7 @@ def test_magnified_error_begins_and_is_not_made() -> None:
     ],
 )
 def test_output_is_numbered_where_that_tells_it_apart(fields: dict[str, object], name: str) -> None:
-    assert wording.output_name(replace(RUNG, **fields)) == name
+    assert phrases.output_name(replace(RUNG, **fields)) == name
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,7 @@ def test_output_is_numbered_where_that_tells_it_apart(fields: dict[str, object],
     ],
 )
 def test_decibels(found: None, text: str) -> None:
-    assert wording.decibels(found) == text
+    assert phrases.decibels(found) == text
 
 
 CHANGE = PassChange(
@@ -177,16 +177,16 @@ def test_failing_lowering_does_not_name_what_stays_on_the_cpu() -> None:
     ],
 )
 def test_shares_in_per_cent(share: float, text: str) -> None:
-    assert wording.percent(share) == text
+    assert phrases.percent(share) == text
 
 
 @pytest.mark.parametrize(("value", "text"), [(-0.04, "0.0"), (-0.06, "−0.1"), (3.25, "3.2"), (0.0, "0.0")])
 def test_there_is_no_minus_zero_and_a_minus_is_as_wide_as_a_plus(value: float, text: str) -> None:
-    assert wording.signed(value) == text
+    assert phrases.signed(value) == text
 
 
 def test_factors_are_short() -> None:
-    assert [wording.in_times(f) for f in (3.2, 999_999.0, 2.5e6, math.inf)] == [
+    assert [phrases.in_times(f) for f in (3.2, 999_999.0, 2.5e6, math.inf)] == [
         "3 times",
         "999999 times",
         "2.5e6 times",
@@ -195,7 +195,7 @@ def test_factors_are_short() -> None:
 
 
 def test_numbers_of_things() -> None:
-    assert [wording.counted(number, "note") for number in (0, 1, 2)] == ["0 notes", "1 note", "2 notes"]
+    assert [phrases.counted(number, "note") for number in (0, 1, 2)] == ["0 notes", "1 note", "2 notes"]
 
 
 def test_a_failure_of_several_lines_makes_one() -> None:

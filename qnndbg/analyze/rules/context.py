@@ -6,9 +6,9 @@ import functools
 from dataclasses import dataclass
 from typing import Any
 
+from qnndbg.analyze.phrases import one_line
 from qnndbg.analyze.rules.catalog import CATALOG
 from qnndbg.analyze.verdict import SPLIT, Evidence, StepName, faults
-from qnndbg.analyze.wording import one_line
 from qnndbg.model.graph import Graph, Origin
 from qnndbg.model.result import Finding, Severity
 from qnndbg.recording.store import Recording

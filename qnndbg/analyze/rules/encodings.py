@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from qnndbg.analyze.phrases import short_op
 from qnndbg.analyze.rules.context import Context, finding
 from qnndbg.analyze.timeline import encodings_of_export
-from qnndbg.analyze.wording import short_op
 from qnndbg.model.graph import Node, QuantParams
 from qnndbg.model.recording import QnnGraph
 from qnndbg.model.result import Finding

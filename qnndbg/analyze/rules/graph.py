@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
+from qnndbg.analyze.phrases import short_op
 from qnndbg.analyze.rules.context import Context, finding
-from qnndbg.analyze.wording import short_op
 from qnndbg.model.graph import Origin
 from qnndbg.model.result import Finding
 

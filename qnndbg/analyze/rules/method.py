@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from qnndbg.analyze.phrases import decibels, output_name
 from qnndbg.analyze.rules.context import Context, finding
 from qnndbg.analyze.verdict import quality
-from qnndbg.analyze.wording import decibels, output_name
 from qnndbg.model.result import Finding, Rung
 
 DUMP_DB = 60.0

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from qnndbg.analyze.phrases import culprit_name, in_times, percent, short_op
 from qnndbg.analyze.rules.catalog import CAUSE_RULES
 from qnndbg.analyze.rules.context import Context, finding
 from qnndbg.analyze.verdict import sources
-from qnndbg.analyze.wording import culprit_name, in_times, percent, short_op
 from qnndbg.model.result import Finding, LayerResult, Severity, Source
 
 CULPABLE = 0.2

@@ -6,8 +6,8 @@ import math
 from collections.abc import Iterator
 
 from qnndbg.analyze.histogram import Histogram
+from qnndbg.analyze.phrases import short_op
 from qnndbg.analyze.timeline import Step
-from qnndbg.analyze.wording import short_op
 from qnndbg.model.result import LayerResult
 from qnndbg.report import units
 from qnndbg.report.html.layers import encoding_text

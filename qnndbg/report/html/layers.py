@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 
-from qnndbg.analyze.wording import short_op
+from qnndbg.analyze.phrases import short_op
 from qnndbg.model.graph import QuantParams
 from qnndbg.model.result import ErrorMetrics, LayerResult
 from qnndbg.report import units

@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import get_args
 
+from qnndbg.analyze.phrases import counted, culprit_name
 from qnndbg.analyze.verdict import final_rung
-from qnndbg.analyze.wording import counted, culprit_name
 from qnndbg.model.recording import Failure, Fallback, Manifest, PassEvent, Stage
 from qnndbg.model.result import Comparison, Coverage, Finding, Source
 from qnndbg.report import units

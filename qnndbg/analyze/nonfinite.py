@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -22,8 +22,11 @@ class NonFinite:
     sample: int
     name: str
     """The input, or the QNN tensor."""
-    what: str
-    """How many, and of which kind, such as ``2 NaN``."""
+    nan: int = 0
+    positive: int = 0
+    """Infinities above all numbers."""
+    negative: int = 0
+    """Those below."""
     op: str = ""
     """Empty for an input."""
     module: str = ""
@@ -31,12 +34,21 @@ class NonFinite:
     on_htp: bool = False
     """The HTP has them, and the CPU has numbers."""
 
+    @property
+    def what(self) -> str:
+        """How many of which kind, such as ``2 NaN``."""
+        infinite = self.positive + self.negative
+        counts = {"NaN": self.nan, "infinity" if infinite == 1 else "infinities": infinite}
+        return " and ".join(f"{count} {kind}" for kind, count in counts.items() if count)
+
 
 def nonfinite_of(recording: Recording, ladder: Iterable[Rung]) -> tuple[NonFinite, ...]:
     """The first place of each sample in which a rung has NaN or infinities where the one before has numbers.
 
+    NaN come before infinities, which masks hold on purpose: what makes NaN of these is the place.
+
     Args:
-        recording: of the inputs, and of the runs ``local`` and ``htp-tapped``.
+        recording: of the inputs, and of the runs ``reference`` and ``htp-tapped``.
         ladder: of its outputs.
     """
     parting = {
@@ -44,18 +56,31 @@ def nonfinite_of(recording: Recording, ladder: Iterable[Rung]) -> tuple[NonFinit
         for rung in ladder
         if rung.against_previous is not None and rung.against_previous.nonfinite
     }
-    firsts = (next(_places(recording, method, sample), None) for method, sample in parting)
-    return tuple(first for first in firsts if first is not None)
+    return tuple(
+        found
+        for method, sample in parting
+        if (found := min(_places(recording, method, sample), key=_rank, default=None)) is not None
+    )
+
+
+def _rank(place: NonFinite) -> int:
+    """What to name first; places that are equal in this stand in the order of execution."""
+    if place.on_htp:
+        return 3
+    if place.op:
+        return 1 if place.nan else 2
+    return 0 if place.nan or place.positive else 4
 
 
 def _places(recording: Recording, method: str, sample: int) -> Iterator[NonFinite]:
     for given in recording.inputs(method, sample):
-        if what := _counted(_read(recording, given.tensor)):
-            yield NonFinite(method=method, sample=sample, name=given.name, what=what)
-    local, htp = (recording.run(name, method, sample) for name in ("local", "htp-tapped"))
+        values = _read(recording, given.tensor)
+        if values is not None:
+            yield from _counted(NonFinite(method=method, sample=sample, name=given.name), values)
+    reference, htp = (recording.run(name, method, sample) for name in ("reference", "htp-tapped"))
     for graph in recording.qnn:
-        if graph.method == method and local is not None and htp is not None:
-            computed, dumped = (_of_partition(run, graph.partition) for run in (local, htp))
+        if graph.method == method and reference is not None and htp is not None:
+            computed, dumped = (_of_partition(run, graph.partition) for run in (reference, htp))
             for name in (name for op in graph.ops for name in op.outputs if name in computed):
                 if name in dumped:
                     yield from _made(recording, graph, name, computed[name], dumped[name], sample)
@@ -65,22 +90,29 @@ def _made(
     recording: Recording, graph: QnnGraph, name: str, computed: TensorRef, dumped: TensorRef, sample: int
 ) -> Iterator[NonFinite]:
     """The tensor, if one side of it has only finite numbers and the other has not."""
-    cpu, chip = (_counted(_read(recording, side)) for side in (computed, dumped))
-    if bool(cpu) == bool(chip):
+    cpu, chip = (_read(recording, side) for side in (computed, dumped))
+    if cpu is None or chip is None or np.isfinite(cpu).all() == np.isfinite(chip).all():
         return
     tensor = next(tensor for tensor in graph.tensors if tensor.name == name)
     nodes = (node for node in recording.graph(graph.graph).nodes if node.name == tensor.node)
     node = next(nodes, Node(name=name, op="call_function"))
-    yield NonFinite(
+    place = NonFinite(
         method=graph.method,
         sample=sample,
         name=name,
-        what=cpu or chip,
         op=node.target,
         module=node.origin.module_path,
         source=node.origin.source,
-        on_htp=bool(chip),
+        on_htp=not np.isfinite(chip).all(),
     )
+    yield from _counted(place, chip if place.on_htp else cpu)
+
+
+def _counted(place: NonFinite, values: Array) -> Iterator[NonFinite]:
+    """The place with what it has, if it has any."""
+    if not np.isfinite(values).all():
+        positive, negative = (int(np.count_nonzero(values == sign * np.inf)) for sign in (1, -1))
+        yield replace(place, nan=int(np.isnan(values).sum()), positive=positive, negative=negative)
 
 
 def _of_partition(run: Run, partition: int) -> dict[str, TensorRef]:
@@ -88,13 +120,6 @@ def _of_partition(run: Run, partition: int) -> dict[str, TensorRef]:
 
 
 def _read(recording: Recording, ref: TensorRef) -> Array | None:
-    return numbers(recording.tensor(ref), ref.dtype)
-
-
-def _counted(values: Array | None) -> str:
-    """How many NaN and infinities there are, in words; empty if none."""
-    if values is None or values.dtype.kind != "f":
-        return ""
-    undefined, unbounded = np.count_nonzero(np.isnan(values)), np.count_nonzero(np.isinf(values))
-    counts = {"NaN": undefined, "infinity" if unbounded == 1 else "infinities": unbounded}
-    return " and ".join(f"{count} {kind}" for kind, count in counts.items() if count)
+    """The numbers of a tensor; None for one that cannot hold NaN or infinities."""
+    values = numbers(recording.tensor(ref), ref.dtype)
+    return values if values is not None and values.dtype.kind == "f" else None

@@ -205,8 +205,8 @@ def overflow_of_production(overflow: Source, rung: Rung, final: Rung | None) -> 
     return Verdict(
         kind="format",
         text=(
-            f"format: at {name}{f' ({where})' if where else ''} {overflow.detail}; the production build makes "
-            f"something else of it than the build that dumps its intermediates: it has "
+            f"format: at {name}{f' ({where})' if where else ''} {overflow.detail}; the production build "
+            f"makes something else of it than the build that dumps its intermediates: it has "
             f"{decibels(rung.against_previous)} against that one, and {ending(final)}"
         ),
         culprit=overflow.name,

@@ -19,8 +19,8 @@ from executorch.backends.qualcomm.utils import constants as qcom
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
-from qnndbg.model.graph import Node, QuantParams
-from qnndbg.model.recording import Held
+from qnndbg.model.graph import Graph, Node, QuantParams, Ref
+from qnndbg.model.recording import FOLDED, Held
 from qnndbg.recording.writer import Writer
 
 Array = NDArray[np.generic]
@@ -96,6 +96,21 @@ def held_from_payload(payload: Payload | None, node: Node, writer: Writer) -> He
         tensor=None if tensor == node.constant else tensor,
         encoding=None if _same(encoding, node.encoding) else encoding,
     )
+
+
+def folded_constants(graph: Graph) -> dict[str, Held]:
+    """The constants that a builder only makes its own from, by node: those of a batch norm.
+
+    QNN's batch norm is a scale and an offset; what comes of folding the running statistics into these is no
+    constant of the graph, and shows in the layer itself.
+    """
+    return {
+        arg.node: Held(problem=FOLDED)
+        for node in graph.nodes
+        if "batch_norm" in node.target
+        for arg in node.args[1:3]
+        if isinstance(arg, Ref)
+    }
 
 
 def _whole(payload: Payload) -> Array:

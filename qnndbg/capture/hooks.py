@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from torch.export import ExportedProgram
 
 from qnndbg.capture.fallback import delegation_of, judged
-from qnndbg.capture.held import Payloads, held_from_payload, payloads_seen
+from qnndbg.capture.held import Payloads, folded_constants, held_from_payload, payloads_seen
 from qnndbg.capture.lowering import shared_copy
 from qnndbg.capture.precision import precision_of
 from qnndbg.capture.qnn_graph import qnn_graph_from_wrappers
@@ -255,15 +255,17 @@ def on_build(
 
 def _with_held(found: QnnGraph, graph: Graph, payloads: Payloads | None, writer: Writer) -> QnnGraph:
     """The QNN graph with what its static tensors hold, where that was seen."""
-    nodes = {node.name: node for node in graph.nodes if node.constant is not None}
     if payloads is None:
         return found
-    tensors = (
-        replace(t, held=held_from_payload(payloads.get(t.name), nodes[t.node], writer))
-        if t.kind == "static" and t.node in nodes
-        else t
-        for t in found.tensors
-    )
+    nodes = {node.name: node for node in graph.nodes if node.constant is not None}
+    folded = folded_constants(graph)
+    tensors = []
+    for tensor in found.tensors:
+        if tensor.kind == "static" and tensor.node in nodes:
+            held = folded.get(tensor.node)
+            held = held or held_from_payload(payloads.get(tensor.name), nodes[tensor.node], writer)
+            tensor = replace(tensor, held=held)
+        tensors.append(tensor)
     return replace(found, tensors=tuple(tensors))
 
 

@@ -9,7 +9,7 @@ made of it.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 
 import torch
@@ -52,6 +52,8 @@ class Taps:
     """Floats are half floats on the HTP, those that go into a delegate too."""
     constants: Mapping[Place, torch.Tensor] = field(default_factory=dict)
     """What QNN was given in place of constants, as real numbers, where that is something else."""
+    folded: Set[Place] = frozenset()
+    """The constants that QNN has no tensor of, as builders only make others from them."""
 
 
 @dataclass(slots=True)
@@ -292,7 +294,7 @@ class _Walk:
         if value is None or place.partition is None or not self.holds:
             return value
         held = self.taps.constants.get(place, value)
-        held = half_of(held) if self.taps.half else held
+        held = half_of(held) if self.taps.half and place not in self.taps.folded else held
         if not torch.equal(held, value):
             self.held[place], self.given[place] = held, value
         return held

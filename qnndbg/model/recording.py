@@ -184,6 +184,10 @@ class PassEvent(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Of a pass that failed: what it was made with."""
 
 
+FOLDED = "its builder folds the running statistics into it"
+"""Why what the HTP holds of a constant is not to be held against that constant."""
+
+
 class Held(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What a static tensor holds, in the layout of its node; empty if it is what that has."""
 

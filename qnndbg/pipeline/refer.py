@@ -21,7 +21,7 @@ from qnndbg.execute.local import Local, Taps, distance, evaluate_locally
 from qnndbg.execute.program import Place, Program, Trace
 from qnndbg.execute.reference import Meaning, taken
 from qnndbg.model.graph import Graph, QuantParams, Ref, TensorRef
-from qnndbg.model.recording import QnnTensor, Run, RunnerName, Value, is_half
+from qnndbg.model.recording import FOLDED, QnnTensor, Run, RunnerName, Value, is_half
 from qnndbg.pipeline.attribute import attribute_backend, attribute_quantisation
 from qnndbg.pipeline.held import Constants, held_otherwise
 from qnndbg.pipeline.layer_ladder import LayerClimb
@@ -161,7 +161,18 @@ class _References:
                     value = value if value.is_floating_point() else dequantise(value, tensor.encoding)
                 values[place] = value
         half = is_half(self.recording.manifest.precision)
-        return Taps(values, encodings, half, constants.held)
+        return Taps(values, encodings, half, constants.held, self._folded())
+
+    def _folded(self) -> frozenset[Place]:
+        """The constants that QNN has no tensor of its own for."""
+        tensors = [(n, t) for n, graph in self.qnn.items() for t in graph.tensors]
+        held = {Place(n, t.node, 0) for n, t in tensors if t.held is None or t.held.problem != FOLDED}
+        return frozenset(
+            place
+            for number, graph in self.partitions.items()
+            for node in graph.nodes
+            if node.constant is not None and (place := Place(number, node.name, 0)) not in held
+        )
 
     def _misdumped(self, program: Program, tapped: Run, taps: Taps, local: Local) -> Run | None:
         """The run with what the program hands out in place of dumps that are wrong though it is right."""

@@ -27,6 +27,30 @@ def blocks() -> Made:
     return module, (torch.randn(1, 64, 4, 4),)
 
 
+class Normed(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm, self.conv = nn.BatchNorm2d(4), nn.Conv2d(4, 4, 1)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        out: torch.Tensor = self.conv(self.norm(torch.relu(x)))
+        return out
+
+
+def normed() -> Made:
+    """A batch norm that nothing can be fused with, whose statistics are far from 0 and 1."""
+    torch.manual_seed(0)
+    module = Normed().eval()
+    with torch.no_grad():
+        assert module.norm.running_mean is not None
+        assert module.norm.running_var is not None
+        module.norm.running_mean.copy_(torch.tensor([0.5, 20.0, -3.0, 0.1]))
+        module.norm.running_var.copy_(torch.tensor([0.04, 100.0, 9.0, 2.0]))
+        module.norm.weight.uniform_(0.5, 2.0)
+        module.norm.bias.normal_()
+    return module, (torch.randn(2, 4, 6, 6),)
+
+
 class Weighted(nn.Module):
     def __init__(self) -> None:
         super().__init__()

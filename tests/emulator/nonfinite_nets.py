@@ -29,6 +29,30 @@ class Log(nn.Module):
         return torch.log(self.linear(x)) * 2.0
 
 
+class Masked(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(8, 8)
+
+    def forward(self, x: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        return torch.softmax(self.linear(x) + mask, -1) * 2.0
+
+
+def masked(*, whole_row: bool = False) -> Made:
+    """A mask of minus infinities, which a softmax takes for zero."""
+    torch.manual_seed(0)
+    mask = torch.zeros(4, 8)
+    mask[:, 5:] = -math.inf
+    if whole_row:
+        mask[2] = -math.inf
+    return Masked().eval(), (torch.randn(4, 8), mask)
+
+
+def masked_row() -> Made:
+    """A row of nothing but the mask, of which a softmax makes NaN."""
+    return masked(whole_row=True)
+
+
 def given_nan() -> Made:
     """One element of the input is NaN."""
     return _with(math.nan)

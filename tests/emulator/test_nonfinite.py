@@ -27,6 +27,19 @@ def test_the_op_that_makes_them_is_named_and_not_the_one_behind(recorded: Record
     assert "log (tests/emulator/nonfinite_nets.py:29) makes" in verdict.text
 
 
+def test_a_mask_is_no_fault(recorded: Recorded) -> None:
+    comparison = recorded(f"{NETS}:masked", "fp16").comparison()
+    assert comparison is not None
+    assert comparison.verdict.kind == "clean"
+
+
+def test_what_makes_nan_of_a_mask_is_named_and_not_the_mask(recorded: Recorded) -> None:
+    comparison = recorded(f"{NETS}:masked_row", "fp16").comparison()
+    assert comparison is not None
+    assert (comparison.verdict.kind, comparison.verdict.op) == ("format", "aten._softmax.default")
+    assert "makes 8 NaN on the CPU" in comparison.verdict.text
+
+
 @pytest.mark.parametrize(
     ("net", "hint"),
     [

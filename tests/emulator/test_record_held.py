@@ -119,3 +119,17 @@ def test_what_is_held_as_it_is_takes_no_room(recorded: Recorded) -> None:
     assert len(static) == 2
     assert [value.name for value in recording.runs["held"].values] == other
     assert len(other) == 1
+
+
+def test_a_batch_norm_is_not_held_against_the_statistics_that_are_folded_into_it(recorded: Recorded) -> None:
+    comparison = compared(recorded(f"{held_nets.__file__}:normed", "fp16"))
+    assert comparison.coverage.constants == Counted(same=2, total=4)
+    assert comparison.coverage.reasons == {"its builder folds the running statistics into it": 2}
+    assert comparison.verdict.kind == "clean"
+    (norm,) = (layer for layer in comparison.layers if "batch_norm" in layer.op)
+    assert norm.excess is not None
+    assert norm.excess < 3.0
+    assert not [f for f in comparison.findings if f.severity != "note" or f.rule in {"QD114", "QD110"}]
+    backend = [s for s in comparison.sources if s.step == "backend"]
+    assert {s.cause for s in backend} <= {"rounding", "precision"}
+    assert all(s.explained == pytest.approx(1.0, abs=0.05) for s in backend)

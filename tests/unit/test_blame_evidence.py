@@ -73,10 +73,12 @@ def test_a_place_is_named_if_the_build_with_the_dump_errs_as_well() -> None:
     assert (verdict.kind, verdict.culprit) == ("format", "aten_div_tensor@0")
 
 
-def test_no_place_is_named_if_only_the_production_build_errs() -> None:
+def test_of_places_only_an_overflow_is_named_if_only_the_production_build_errs() -> None:
     verdict = judge(evidence(tapped=70.0, htp=-10.0))
+    rounded = replace_dataclass(evidence(tapped=70.0, htp=-10.0), sources=sources_of(attribution(EFFECT)))
 
-    assert (verdict.kind, verdict.culprit) == ("backend", "")
+    assert (verdict.kind, verdict.culprit) == ("format", "aten_div_tensor@0")
+    assert (judge(rounded).kind, judge(rounded).culprit) == ("backend", "")
 
 
 @pytest.mark.parametrize(

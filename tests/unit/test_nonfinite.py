@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from qnndbg.analyze.nonfinite import NonFinite
 from qnndbg.analyze.verdict import judge
 from qnndbg.model.result import Rung, Verdict
-from tests.unit.evidence import EXACT, error, evidence, half, ladder, source
+from tests.unit.evidence import EXACT, error, evidence, half, ladder, quantisers, source
 
 
 def test_elements_that_turn_non_finite_outrank_everything() -> None:
@@ -35,7 +35,7 @@ def test_nan_on_the_htp_alone_is_the_backends() -> None:
         method="forward",
         sample=0,
         name="div@0",
-        what="2 NaN",
+        nan=2,
         op="aten.div.Tensor",
         source="net.py:4",
         on_htp=True,
@@ -46,6 +46,6 @@ def test_nan_on_the_htp_alone_is_the_backends() -> None:
 
 
 def test_nan_of_another_sample_explains_nothing() -> None:
-    other = NonFinite(method="forward", sample=1, name="x", what="1 NaN")
+    other = NonFinite(method="forward", sample=1, name="x", nan=1)
     verdict = judged_nonfinite(other)
     assert (verdict.kind, verdict.culprit) == ("backend", "")

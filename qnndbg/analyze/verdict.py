@@ -142,7 +142,7 @@ def judge(evidence: Evidence) -> Verdict:
             return wording.outputs_missing()
         return wording.clean(final, evidence.coverage, len(sources(evidence.layers)))
     name = min(guilty, key=lambda name: quality(_against_previous(steps[name])))
-    if name == "backend" and "quantisation" in guilty and _only_rounds(steps[name], evidence):
+    if name == "backend" and "quantisation" in guilty and _harmless(steps[name], evidence):
         name = "quantisation"  # the HTP rounds as the encodings say, and those are too coarse already
     rung = steps[name]
     assert rung is not None
@@ -199,15 +199,18 @@ def faults(
 def culprit_of(sources: Sequence[Source]) -> Source | None:
     """The source to name: the largest share, unless that one only rounds and another errs almost as much.
 
+    One that takes from the error, by a negative share, is named only where none adds to it.
+
     Args:
-        sources: of one output in one step, by falling share.
+        sources: of one output in one step, by falling magnitude of their shares.
     """
     if not sources:
         return None
-    first = sources[0]
+    first = max(sources, key=lambda s: s.share)
+    first = first if first.share > 0 else sources[0]
     if first.cause not in HARMLESS:
         return first
-    rivals = (s for s in sources[1:] if s.cause not in HARMLESS and abs(s.share) >= abs(first.share) / 2)
+    rivals = (s for s in sources if s.cause not in HARMLESS and abs(s.share) >= abs(first.share) / 2)
     return next(rivals, first)
 
 
@@ -321,10 +324,14 @@ def _at_fault(name: StepName, rung: Rung | None, evidence: Evidence) -> bool:
 
 def _only_rounds(rung: Rung | None, evidence: Evidence) -> bool:
     """Whether roundings add up here, with no op at fault and nothing that magnifies them."""
-    if rung is None:
-        return False
-    culprit = culprit_of([s for s in evidence.sources if _of_rung(s, "backend", rung)])
-    return culprit is not None and culprit.cause == "rounding"
+    return _harmless(rung, evidence, frozenset({"rounding"}))
+
+
+def _harmless(rung: Rung | None, evidence: Evidence, causes: frozenset[Cause] = HARMLESS) -> bool:
+    """Whether no op of the HTP is at fault: what is named there has one of these causes."""
+    found = [s for s in evidence.sources if rung is not None and _of_rung(s, "backend", rung)]
+    culprit = culprit_of(found)
+    return culprit is not None and culprit.cause in causes
 
 
 def _quantised_quality(rung: Rung, evidence: Evidence) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from qnndbg.capture.snapshot import finite
 from qnndbg.model.graph import Graph, QuantParams
 from qnndbg.model.recording import QnnGraph, QnnOp, QnnTensor
 
@@ -84,13 +85,15 @@ def _encoding(params: Any, dtype: str) -> QuantParams | None:
     kind = params.quantizationEncoding.name.removeprefix("QNN_QUANTIZATION_ENCODING_")
     if kind == "SCALE_OFFSET":
         pair = params.scaleOffsetEncoding
-        return QuantParams(scales=(pair.scale,), zero_points=(-pair.offset,), qmin=low, qmax=high, dtype=name)
+        return QuantParams(
+            scales=(finite(pair.scale),), zero_points=(-pair.offset,), qmin=low, qmax=high, dtype=name
+        )
     if kind == "AXIS_SCALE_OFFSET":
         axis = params.axisScaleOffsetEncoding
         pairs = list(axis.scaleOffset)
         return QuantParams(
             scheme="per_channel",
-            scales=tuple(p.scale for p in pairs),
+            scales=tuple(finite(p.scale) for p in pairs),
             zero_points=tuple(-p.offset for p in pairs),
             qmin=low,
             qmax=high,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -215,7 +216,7 @@ def encoding_from_attrs(attrs: Mapping[str, Any] | None) -> QuantParams | None:
     per_channel = "scales" in attrs
     return QuantParams(
         scheme="per_block" if block else "per_channel" if per_channel else "per_tensor",
-        scales=_numbers(scales, float),
+        scales=tuple(finite(scale) for scale in _numbers(scales, float)),
         zero_points=_numbers(0 if zero_points is None else zero_points, int),
         qmin=int(attrs["quant_min"]),
         qmax=int(attrs["quant_max"]),
@@ -223,6 +224,11 @@ def encoding_from_attrs(attrs: Mapping[str, Any] | None) -> QuantParams | None:
         axis=int(attrs["axis"]) if per_channel else None,
         block_size=block,
     )
+
+
+def finite(scale: float) -> float:
+    """A scale; the largest number for one that infinite values left infinite, as JSON has no infinity."""
+    return scale if math.isfinite(scale) else sys.float_info.max
 
 
 def _numbers(value: Any, kind: type) -> tuple[Any, ...]:

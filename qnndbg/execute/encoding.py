@@ -35,7 +35,7 @@ def step_of(encoding: QuantParams, shape: Sequence[int]) -> torch.Tensor:
     if encoding.scheme == "per_block":
         return _blocks(encoding, shape)[0]
     scale = _channels(encoding)[0]
-    return scale if encoding.scheme == "per_tensor" else _along(scale, encoding.axis or 0, shape)
+    return scale[0] if encoding.scheme == "per_tensor" else _along(scale, encoding.axis or 0, shape)
 
 
 def _fake_quantise(value: torch.Tensor, encoding: QuantParams) -> torch.Tensor:

@@ -84,7 +84,7 @@ def evaluate_locally(program: Program, taps: Taps) -> Local:
         held=plain.held,
         inputs=plain.inputs,
         unrounded=plain.unrounded,
-        results=plain.results,
+        results=next(walk for walk in walks if walk.reading is _plain).results,
         problems=plain.problems,
     )
     local.values |= plain.given
@@ -105,7 +105,7 @@ def evaluate_locally(program: Program, taps: Taps) -> Local:
                 plain.exact[place],
                 noisy.exact[place],
                 _unit(place, node, taps),
-                half=taps.half,
+                half=_in_half(place, node, taps),
                 operands=_operands(place, node, nodes, taps),
             )
     return local
@@ -138,6 +138,11 @@ def _unit(place: Place, node: Node, taps: Taps) -> QuantParams | None:
     return next((taps.encodings.get(Place(place.partition, name, 0)) for name in inputs_of(node.args)), None)
 
 
+def _in_half(place: Place, node: Node, taps: Taps) -> bool:
+    """Whether an op computes in half floats, as all do in fp16, and what a quantiser leaves out."""
+    return taps.half or (place.partition is not None and _unit(place, node, taps) is None)
+
+
 def _held_floor(value: torch.Tensor, *, half: bool) -> Floor:
     """What rounding explains of what an input or constant loses: nothing of integers but float32's own."""
     spacing = ulp16(value) if half else value.abs() * FLOAT32
@@ -145,7 +150,7 @@ def _held_floor(value: torch.Tensor, *, half: bool) -> Floor:
 
 
 def _walks(program: Program, taps: Taps) -> list[_Walk]:
-    """The program in each reading that the dumped values allow, the plain one first."""
+    """The program in each reading that the dumped values allow, the usual one first."""
     if not taps.half:
         plain = _Walk(program, taps, _plain)
         if not any(_at_end(taps, place) for place in taps.values):
@@ -153,9 +158,9 @@ def _walks(program: Program, taps: Taps) -> list[_Walk]:
         # What an op went beyond is told from what it read, which may have been clipped itself or not.
         chained = _Walk(program, taps, _unclipped)
         return [plain, chained, _Walk(program, taps, _unclipped, exact=plain.exact)]
-    overflows = not all(_representable(tap) for tap in taps.values.values())
-    limits = (*FP16_OVERFLOW, math.inf) if overflows else (math.inf,)
-    walks = [_Walk(program, taps, _clamping(limit)) for limit in limits]
+    overflows = any(_beyond_half(tap) for tap in taps.values.values())
+    walks = [_Walk(program, taps, _clamping(limit)) for limit in (FP16_OVERFLOW if overflows else ())]
+    walks.append(_Walk(program, taps, _plain))
     if any(not torch.equal(half_of(tap), tap) for tap in taps.values.values()):
         walks.append(_Walk(program, taps, _rounded))
     if any(place not in taps.constants for place in walks[0].held):
@@ -212,8 +217,9 @@ def _end(encoding: QuantParams, integer: int, shape: Sequence[int]) -> torch.Ten
     return dequantise(torch.full([n if i == axis else 1 for i, n in enumerate(shape)], integer), encoding)
 
 
-def _representable(tap: torch.Tensor) -> bool:
-    return not tap.is_floating_point() or not bool((tap.abs() > FP16_MAX).any())
+def _beyond_half(tap: torch.Tensor) -> bool:
+    """Whether a dumped value has a number that IEEE's half floats do not reach."""
+    return tap.is_floating_point() and bool((tap.abs() > FP16_MAX).any())
 
 
 def distance(value: torch.Tensor | None, tap: torch.Tensor) -> float:
@@ -305,7 +311,7 @@ class _Walk:
         if computed.node.op == "placeholder" and not self.taps.half:
             return value  # both sides are given the same, and weights are integers
         encoding = self.taps.encodings.get(place, computed.node.encoding)
-        return perturbed(value, encoding, self.generator, half=self.taps.half)
+        return perturbed(value, encoding, self.generator, half=_in_half(place, computed.node, self.taps))
 
 
 def _read_by_users(

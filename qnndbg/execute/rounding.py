@@ -40,7 +40,9 @@ def rounding_of(
     error = (rounded - exact).double().square()
     total = float(error.sum())
     low, high, bits = grid if grid is not None else (-math.inf, math.inf, 0)
-    outside = (exact < low) | (exact > high)
+    # Half a step beyond the end is rounded, not clipped.
+    edge = (high - low) / (2**bits - 1) / 2 if bits else 0.0
+    outside = (exact < low - edge) | (exact > high + edge)
     clipped = float(outside.double().mean())
     # Zero lies in the range of every encoding, so that reaching it counts as use.
     used = float(exact.max().clamp(min=0.0) - exact.min().clamp(max=0.0))

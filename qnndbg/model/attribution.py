@@ -83,7 +83,8 @@ class Effect(Struct, frozen=True, kw_only=True, omit_defaults=True):
     peak: float = 0.0
     """Largest magnitude of the reference."""
     flushed: float = 0.0
-    """Share of its elements other than zero of which half precision leaves less than eight bits."""
+    """Share of its elements of which half precision leaves less than eight bits, if they make most of its
+    error."""
     faint: float = 0.0
     """Share of the energy of what it computes or reads that half precision leaves less than eight bits."""
     integers: bool = False

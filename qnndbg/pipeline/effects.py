@@ -32,6 +32,8 @@ EXPLAINED = 0.02
 ROLES = ("", "weight", "bias")
 """What the arguments of an op with weights are."""
 WEIGHTED = frozenset({"conv1d", "conv2d", "conv3d", "convolution", "linear"})
+CAUSED = 0.1
+"""An overflow that makes less than this part of an error has not caused it."""
 LARGEST = float(np.finfo(np.float64).max)
 """JSON has no infinity."""
 LOST = 2.0**-8
@@ -128,8 +130,11 @@ class _Described:
     """A run of the reference, with what is to be said of each of its places."""
 
     def __init__(self, program: Program) -> None:
+        self.program = program
         self.order: list[Place] = []
         self.nodes: dict[Place, Node] = {}
+        self.clamped: dict[Place, dict[Place, torch.Tensor]] = {}
+        """Each value that overflows, and what the program computes if it ends where half floats do."""
         self.values: dict[Place, torch.Tensor] = {}
         self.users: dict[Place, tuple[Node, int]] = {}
         """The first op that reads each value, and as which argument."""
@@ -173,7 +178,7 @@ class _Described:
     def _began(self, place: Place, side: Side) -> Place:
         """Where the overflow began that an op reads; the place itself if it reads none."""
         while side.half and place.partition is not None:
-            beyond = [source for source in self._sources(place) if self._overflows(source)]
+            beyond = [s for s in self._sources(place) if self._overflows(s) and self._matters(s, place, side)]
             if not beyond:
                 break
             place = beyond[0]
@@ -182,6 +187,25 @@ class _Described:
     def _overflows(self, place: Place) -> bool:
         value = self.values[place]
         return value.is_floating_point() and value.numel() > 0 and float(value.abs().max()) > FP16_MAX
+
+    def _matters(self, source: Place, place: Place, side: Side) -> bool:
+        """Whether the overflow changes what the op makes of it, as that of a mask does not."""
+        if source not in self.clamped:
+            found = self.clamped.setdefault(source, {})
+
+            def clamp(at: Place, computed: Computed) -> torch.Tensor | None:
+                value = computed.value
+                if value is not None:
+                    found[at] = value = value.clamp(-FP16_MAX, FP16_MAX) if at == source else value
+                return value
+
+            self.program.run(clamp)
+        value, clamped = self.values[place], self.clamped[source].get(place)
+        if place not in side.targets or clamped is None:
+            return True
+        wrong = like(side.targets[place], value).double() - value.double()
+        moved = like(clamped, value).double() - value.double()
+        return _rms(moved) > CAUSED * _rms(wrong)
 
     def _sources(self, place: Place) -> list[Place]:
         found = [Place(place.partition, name, 0) for name in inputs_of(self.nodes[place].args)]
@@ -245,7 +269,7 @@ class _Described:
         return {
             "half": True,
             "peak": min(float(value.abs().nan_to_num().max()), LARGEST),
-            "flushed": float((lost & (value.abs() < 1)).double().mean()),
+            "flushed": _flushed(value, lost & (value.abs() < 1)),
             "faint": max(_faint(v) for v in (value, *inputs)),
             "integers": bool(inputs) and all(_whole(v) for v in inputs),
             "stagnates": any(_stagnates(value, v) for v in inputs),
@@ -254,6 +278,12 @@ class _Described:
 
 def _whole(value: torch.Tensor) -> bool:
     return not value.is_floating_point() or bool((value == value.round()).all())
+
+
+def _flushed(value: torch.Tensor, lost: torch.Tensor) -> float:
+    """The share of elements that are lost, if these make most of what half floats do to the value."""
+    error = (half_of(value).double() - value.double()).nan_to_num(posinf=0.0, neginf=0.0).square()
+    return float(lost.double().mean()) if error[lost].sum() > error.sum() / 2 else 0.0
 
 
 def _faint(value: torch.Tensor) -> float:

@@ -29,6 +29,13 @@ OUTLIER = 8.0
 """A channel whose magnitude is that many times the median one takes three bits from the others."""
 MAGNIFIED = 10.0
 """An output whose relative error is that many times that of the place: the net magnifies it."""
+BEYOND = 1e9
+"""A gain beyond this is that of what is all but zero, and no number says more."""
+PICKS = frozenset(
+    {"slice", "select", "split", "split_with_sizes", "unbind", "chunk", "narrow", "index", "index_select"}
+    | {"gather", "getitem"}
+)
+"""Ops that pick a part, which may be small beside the rest."""
 MINOR_SHARE = 0.02
 """A place that makes less of an output's error is not named."""
 RUNNING_SUMS = ("cumsum", "sum", "mean", "avg_pool2d", "adaptive_avg_pool2d")
@@ -64,8 +71,15 @@ def _source(attribution: Attribution, effect: Effect, places: Places, called: st
     if cause == "amplified" and (magnifier := places.magnifier(attribution, effect)):
         op, gain = magnifier
         where = where_of(op.module, op.source)
-        magnified_by = f"{short_op(places.op(op))}{f' ({where})' if where else ''}"
-        detail = f"{_rounded_here(attribution, effect)}, which {magnified_by} magnifies {in_times(gain)}"
+        magnifier_name = f"{short_op(places.op(op))}{f' ({where})' if where else ''}"
+        if short_op(places.op(op)).removesuffix("_copy") in PICKS:
+            cause = "few bits" if attribution.step == "quantisation" else "rounding"
+            detail = (
+                f"{_rounded_here(attribution, effect)}, too coarse for the part that {magnifier_name} picks"
+            )
+        else:
+            magnified_by = magnifier_name
+            detail = f"{_rounded_here(attribution, effect)}, which {magnified_by} magnifies{_by(gain)}"
     return Source(
         step=attribution.step,
         method=attribution.method,
@@ -153,7 +167,7 @@ def _gain(attribution: Attribution, effect: Effect) -> float:
 
 
 def _by(gain: float) -> str:
-    return f" {in_times(gain)}" if math.isfinite(gain) else ""
+    return f" {in_times(gain)}" if gain < BEYOND else ""
 
 
 def _bits(rounding: Rounding) -> str:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from qnndbg.analyze import given
 from qnndbg.analyze.causes import sources_of
 from qnndbg.analyze.ladder import climb
+from qnndbg.analyze.lost import lost_parts
 from qnndbg.analyze.metrics import measure
 from qnndbg.analyze.nonfinite import nonfinite_of
 from qnndbg.analyze.normalize import same_rank, step_of, value_on_cpu, value_on_htp
@@ -58,6 +59,7 @@ def compare(recording: Recording) -> Comparison:
         changes=_guilty_passes(recording),
         input_notes=tuple(f"{i.name}: {i.note}" for i in recording.manifest.inputs if i.strides),
         nonfinite=nonfinite_of(recording, ladder),
+        lost=lost_parts(recording),
     )
     return Comparison(
         verdict=_verdict(recording, evidence),
@@ -105,12 +107,15 @@ def _relative(attribution: Attribution) -> float:
 
 
 def _sources(recording: Recording) -> tuple[Source, ...]:
-    """The sources of each output that a step changes, the output that it changes most first."""
+    """The sources of each output that a step changes; the step and the output that change most come first."""
     places = {
         (step, method): places_of(recording, step, method)
         for step, method in {(a.step, a.method) for a in recording.attributions}
     }
-    worst_first = sorted(recording.attributions, key=lambda a: (a.step, -_relative(a)))
+    most: dict[str, float] = {}
+    for attribution in recording.attributions:
+        most[attribution.step] = max(most.get(attribution.step, 0.0), _relative(attribution))
+    worst_first = sorted(recording.attributions, key=lambda a: (-most[a.step], a.step, -_relative(a)))
     return tuple(source for a in worst_first for source in sources_of(a, places[a.step, a.method]))
 
 

@@ -28,7 +28,8 @@ class NonFinite:
     negative: int = 0
     """Those below."""
     op: str = ""
-    """Empty for an input."""
+    """Empty for an input or a constant."""
+    constant: bool = False
     module: str = ""
     source: str = ""
     on_htp: bool = False
@@ -79,11 +80,23 @@ def _places(recording: Recording, method: str, sample: int) -> Iterator[NonFinit
             yield from _counted(NonFinite(method=method, sample=sample, name=given.name), values)
     reference, htp = (recording.run(name, method, sample) for name in ("reference", "htp-tapped"))
     for graph in recording.qnn:
+        if graph.method == method:
+            yield from _constants(recording, graph, sample)
         if graph.method == method and reference is not None and htp is not None:
             computed, dumped = (_of_partition(run, graph.partition) for run in (reference, htp))
             for name in (name for op in graph.ops for name in op.outputs if name in computed):
                 if name in dumped:
                     yield from _made(recording, graph, name, computed[name], dumped[name], sample)
+
+
+def _constants(recording: Recording, graph: QnnGraph, sample: int) -> Iterator[NonFinite]:
+    for node in recording.graph(graph.graph).nodes:
+        values = _read(recording, node.constant) if node.constant is not None else None
+        if values is not None:
+            place = NonFinite(
+                method=graph.method, sample=sample, name=node.target or node.name, constant=True
+            )
+            yield from _counted(place, values)
 
 
 def _made(

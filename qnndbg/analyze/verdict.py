@@ -14,6 +14,7 @@ from typing import Literal
 
 from qnndbg.analyze import wording
 from qnndbg.analyze.causes import FLOOR_LIMIT
+from qnndbg.analyze.lost import LostParts
 from qnndbg.analyze.nonfinite import NonFinite
 from qnndbg.analyze.touched import Touched
 from qnndbg.model.attribution import PassChange
@@ -80,6 +81,8 @@ class Evidence:
     """What was found about inputs that are not contiguous."""
     nonfinite: tuple[NonFinite, ...] = ()
     """Where NaN and infinities come from, in the samples whose outputs part by some."""
+    lost: tuple[LostParts, ...] = ()
+    """Outputs of which parts are lost."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,7 +143,7 @@ def judge(evidence: Evidence) -> Verdict:
         final = final_rung(evidence.ladder)
         if final is None:
             return wording.outputs_missing()
-        return wording.clean(final, evidence.coverage, len(sources(evidence.layers)))
+        return wording.clean(final, evidence.coverage, len(sources(evidence.layers)), evidence.lost)
     name = min(guilty, key=lambda name: quality(_against_previous(steps[name])))
     if name == "backend" and "quantisation" in guilty and _harmless(steps[name], evidence):
         name = "quantisation"  # the HTP rounds as the encodings say, and those are too coarse already

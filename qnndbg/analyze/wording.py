@@ -29,6 +29,7 @@ from qnndbg.model.result import (
 )
 
 if TYPE_CHECKING:
+    from qnndbg.analyze.lost import LostParts
     from qnndbg.analyze.nonfinite import NonFinite
     from qnndbg.analyze.verdict import GuiltyPass, Payload
 
@@ -45,12 +46,14 @@ REMEDIES: dict[Cause, str] = {
     "amplified": "Rewrite what comes after {op}, so that no small difference of large numbers decides.",
     "rounding": "Use a finer format for {op}: it only rounds, and too coarsely for this output.",
     "flipped": "Keep {op} and what compares it in a finer format, or leave a margin around the threshold.",
-    "clipped": "Try a min-max observer, since the default one clips; then calibrate with inputs like these.",
+    "clipped": "Calibrate with inputs like these; if some are clipped even so, use a min-max observer.",
     "wide range": "Calibrate with inputs like these, so that the range fits the values.",
     "outlier channel": "Quantise it per channel, or give it 16 bits.",
     "few bits": "Give it 16 bits (--precision 16a8w), or keep it in fp16.",
 }
 PAYLOAD_REMEDY = "Cast {output} to int32 in the model, or return the values that it picks instead."
+LOUD_REMEDY = "Give {op} 16 bits, or bring that channel down before and up again behind."
+"""Of an outlier channel of an activation, which has one scale for all."""
 MAGNIFIED_REMEDY = "Rewrite {magnifier}, so that no small difference of large numbers decides."
 
 
@@ -73,6 +76,8 @@ def blamed(
     at = f"{name}{f' ({where})' if where else ''}"
     text = f"{kind}: {share} at {at}: {culprit.detail}; {_own(culprit.step, rung, final)}{ending(final)}"
     remedy = MAGNIFIED_REMEDY if culprit.magnified_by else REMEDIES[culprit.cause]
+    if culprit.cause == "outlier channel" and culprit.kind != "constant":
+        remedy = LOUD_REMEDY
     op = short_op(culprit.op) if culprit.kind == "op" else ""
     return Verdict(
         kind=kind,
@@ -102,8 +107,9 @@ def not_finite(first: NonFinite, final: Rung | None) -> Verdict:
     where = where_of(first.module, first.source)
     op = f"{short_op(first.op)}{f' ({where})' if where else ''}"
     if not first.op:
-        kind: VerdictKind = "input"
-        text = f"input: {first.name} holds {first.what}, and {known}"
+        kind: VerdictKind = "format" if first.constant else "input"
+        name = f"the constant {first.name}" if first.constant else first.name
+        text = f"{kind}: {name} holds {first.what}, and {known}"
         step = "Replace them before the model, such as with torch.nan_to_num."
     elif first.on_htp:
         kind, text = "backend", f"backend: {op} makes {first.what} on the HTP where the CPU has numbers"
@@ -257,14 +263,23 @@ def payload(found: Payload, final: Rung | None) -> Verdict:
     )
 
 
-def clean(final: Rung, coverage: Coverage, erring: int) -> Verdict:
+def clean(final: Rung, coverage: Coverage, erring: int, lost: Sequence[LostParts] = ()) -> Verdict:
     """Nothing is wrong.
 
     Args:
         final: the worst output.
         coverage: what was compared.
         erring: layers that err by more than rounding all the same.
+        lost: outputs of which parts are lost all the same.
     """
+    if lost:
+        whose = f" of output {lost[0].output}" if lost[0].output else ""
+        return Verdict(
+            kind="clean",
+            text=f"clean on the whole: {ending(final)}; but {lost[0].what}{whose} are more error than signal",
+            culprit="",
+            next_step="If they matter: return them apart from larger ones, for a scale of their own (QD115).",
+        )
     few = f": the errors of {counted(erring, 'layer')} (▲) are too small at the output to matter"
     return Verdict(
         kind="clean",

@@ -135,6 +135,11 @@ def _target_from(made: object, name: str) -> Target:
         raise UsageError(f"{name}() returned {_kind(made)}", PROTOCOL)
     module, inputs, calibration, evaluation = (*made, None, None)[:4]
     example = _inputs(inputs, name)
+    if isinstance(evaluation, list) and any(isinstance(sample, (tuple, list)) for sample in evaluation):
+        raise UsageError(
+            f"{name}() gave {len(evaluation)} samples as evaluation inputs",
+            "give one tuple of tensors; for several, lower in a block of qnndbg.record, and call rec.run",
+        )
     return Target(
         module,
         example if evaluation is None else _inputs(evaluation, name),

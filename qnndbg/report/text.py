@@ -37,8 +37,8 @@ from qnndbg.report.standing import reached
 
 SHOWN_LAYERS = 15
 FLOOR_LEGEND = "×floor: times what rounding explains"
-EFFECT_LEGEND = "effect: share of the output's error"
-WORST_LEGEND = "effect: of the worst output's error"
+EFFECT_LEGEND = "effect: share of what the HTP adds"
+WORST_LEGEND = "effect: of the HTP's part, worst output"
 """Where there are several outputs; in 80 columns."""
 LABEL = 13
 """Cells for the names of the sections below the tables."""

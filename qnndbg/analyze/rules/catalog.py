@@ -21,9 +21,13 @@ RULES = (
         "QD102", "values are flushed by half floats", "Scale what is below 6.1e-05 up, or raise an epsilon."
     ),
     Rule("QD103", "an op errs by more than rounding", "Write it in other ops, or keep it off the HTP."),
-    Rule("QD104", "a range clips", "Use a min-max observer, and calibrate with inputs like these."),
+    Rule("QD104", "a range clips", "Calibrate with inputs like these; then use a min-max observer."),
     Rule("QD105", "a range is too wide", "Calibrate with inputs like these, so that the range fits."),
-    Rule("QD106", "an outlier channel takes the range", "Quantise it per channel, or give it 16 bits."),
+    Rule(
+        "QD106",
+        "an outlier channel takes the range",
+        "Quantise a weight per channel, an activation to 16 bits.",
+    ),
     Rule("QD107", "rounding is magnified", "Rewrite what follows, so that no small difference decides."),
     Rule(
         "QD108",
@@ -43,6 +47,11 @@ RULES = (
         "QD114",
         "an input or constant is not held as it is",
         "Rescale it, or give a weight one scale per channel.",
+    ),
+    Rule(
+        "QD115",
+        "a part of an output is lost",
+        "Return it apart from what is larger, so that it has a scale of its own, or use 16 bits.",
     ),
     Rule(
         "QD201",

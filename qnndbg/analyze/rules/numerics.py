@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from qnndbg.analyze.lost import LOST_DB, LostParts
 from qnndbg.analyze.phrases import culprit_name, in_times, percent, short_op
 from qnndbg.analyze.rules.catalog import CAUSE_RULES
 from qnndbg.analyze.rules.context import Context, finding
@@ -26,6 +27,7 @@ def find(context: Context) -> Iterator[Finding]:
             yield _fused(layer)
         if layer.local is not None and layer.local.nonfinite:
             yield _not_finite(layer)
+    yield from (_lost(part) for part in context.evidence.lost)
     for layer in sources(context.evidence.layers):
         if (layer.method, layer.tensor) not in worst:
             yield _above_floor(layer)
@@ -70,6 +72,18 @@ def _above_floor(layer: LayerResult) -> Finding:
         method=layer.method,
         module=layer.module,
         source=layer.source,
+    )
+
+
+def _lost(part: LostParts) -> Finding:
+    sample = f" in sample {part.sample}" if part.sample else ""
+    return finding(
+        "QD115",
+        "note",
+        f"output {part.output}",
+        f"{part.what} of output {part.output} are more error than signal",
+        evidence=f"each has less than {LOST_DB:.0f} dB against eager{sample}",
+        method=part.method,
     )
 
 

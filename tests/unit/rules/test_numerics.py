@@ -9,6 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from qnndbg.analyze.causes import sources_of
+from qnndbg.analyze.lost import LostParts
 from qnndbg.analyze.rules import find
 from qnndbg.analyze.verdict import Payload
 from qnndbg.model.attribution import Effect
@@ -52,6 +53,7 @@ CONSTANT = replace(HALF, kind="constant", node=MUL)
 INPUT = replace(HALF, kind="input", node=MUL)
 OTHER = effect(kind="constant", node=MUL, change="its builder gives QNN other numbers")
 SUM = replace(HALF, op="aten.cumsum.default", error=0.04)
+LOST = LostParts(method="forward", sample=0, output=1, axis=1, lost=2, parts=10)
 CASES = [
     by_cause("QD101", backend(replace(HALF, peak=65505.0)), backend(replace(HALF, peak=65504.0))),
     by_cause("QD102", backend(replace(CONSTANT, flushed=0.001)), backend(CONSTANT)),
@@ -105,6 +107,13 @@ CASES = [
         misses=layers(local=error(10.0), floor=None),
     ),
     by_cause("QD114", backend(OTHER), backend(replace(OTHER, change="")), "that its builder changes"),
+    Case(
+        rule="QD115",
+        severity="note",
+        where="output 1",
+        fires=Made(evidence={"lost": (LOST,)}),
+        misses=Made(),
+    ),
     Case(
         rule="QD114",
         about="with little effect",

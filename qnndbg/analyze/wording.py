@@ -52,6 +52,10 @@ REMEDIES: dict[Cause, str] = {
     "few bits": "Give it 16 bits (--precision 16a8w), or keep it in fp16.",
 }
 PAYLOAD_REMEDY = "Cast {output} to int32 in the model, or return the values that it picks instead."
+SOUND_DB = 30.0
+"""An output that has less is not called good, whoever made it so."""
+EXPLAINED = 0.5
+"""Estimated shares that add up to less than half of the error, or more than one and a half, tell none."""
 LOUD_REMEDY = "Give {op} 16 bits, or bring that channel down before and up again behind."
 """Of an outlier channel of an activation, which has one scale for all."""
 MAGNIFIED_REMEDY = "Rewrite {magnifier}, so that no small difference of large numbers decides."
@@ -72,9 +76,13 @@ def blamed(
     name = culprit_name(culprit)
     where = where_of(culprit.module, culprit.source)
     does = "begins" if kind == "amplification" else "is made"
-    share = f"{percent(culprit.share)} of the error of {output_name(rung)} {does}"
+    told = culprit.measured or (culprit.explained is not None and abs(culprit.explained - 1.0) <= EXPLAINED)
+    share = f"{percent(culprit.share)} of the error" if told else "as far as can be told, the error"
     at = f"{name}{f' ({where})' if where else ''}"
-    text = f"{kind}: {share} at {at}: {culprit.detail}; {_own(culprit.step, rung, final)}{ending(final)}"
+    text = (
+        f"{kind}: {share} of {output_name(rung)} {does} at {at}: {culprit.detail}; "
+        f"{_own(culprit.step, rung, final)}{ending(final)}"
+    )
     remedy = MAGNIFIED_REMEDY if culprit.magnified_by else REMEDIES[culprit.cause]
     if culprit.cause == "outlier channel" and culprit.kind != "constant":
         remedy = LOUD_REMEDY
@@ -85,7 +93,7 @@ def blamed(
         culprit=culprit.name,
         next_step=remedy.format(op=op or name, magnifier=culprit.magnified_by),
         op=culprit.op,
-        share=culprit.share,
+        share=culprit.share if told else None,
         confidence="measured" if culprit.measured else "estimated",
     )
 
@@ -279,6 +287,14 @@ def clean(final: Rung, coverage: Coverage, erring: int, lost: Sequence[LostParts
             text=f"clean on the whole: {ending(final)}; but {lost[0].what}{whose} are more error than signal",
             culprit="",
             next_step="If they matter: return them apart from larger ones, for a scale of their own (QD115).",
+        )
+    quality = final.against_eager.sqnr_db if final.against_eager is not None else None
+    if quality is not None and quality < SOUND_DB:
+        return Verdict(
+            kind="clean",
+            text=f"clean: {ending(final)}, and no step is at fault; {coverage.compared} QNN tensors compared",
+            culprit="",
+            next_step="If that is too little: the sources say where it is lost.",
         )
     few = f": the errors of {counted(erring, 'layer')} (▲) are too small at the output to matter"
     return Verdict(

@@ -31,6 +31,8 @@ def test_a_mask_is_no_fault(recorded: Recorded) -> None:
     comparison = recorded(f"{NETS}:masked", "fp16").comparison()
     assert comparison is not None
     assert comparison.verdict.kind == "clean"
+    assert {s.cause for s in comparison.sources} <= {"rounding", "precision", "kernel", "amplified"}
+    assert sum(s.share for s in comparison.sources if s.name != "x") == pytest.approx(1.0, abs=0.2)
 
 
 def test_what_makes_nan_of_a_mask_is_named_and_not_the_mask(recorded: Recorded) -> None:

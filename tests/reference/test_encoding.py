@@ -196,3 +196,12 @@ def test_scales_must_be_as_many_as_channels() -> None:
     for shape in ((3, 6), (3, 2)):
         with pytest.raises(ValueError, match=f"3 scales is not one of {shape[1]} channels"):
             dequantise(torch.ones(shape, dtype=torch.int8), three)
+
+
+def test_a_scalar_stays_one_with_its_gradient() -> None:
+    value = torch.tensor(0.33, requires_grad=True)
+    rounded = fake_quantise(value, uint8(0.1, 0))
+    assert rounded.shape == ()
+    rounded.backward()
+    assert float(rounded.detach()) == pytest.approx(0.3)
+    assert value.grad == 1.0

@@ -113,6 +113,16 @@ def test_overflow_is_read_as_the_chip_read_it(limit: float) -> None:
     assert local.values[at("mul")].tolist() == [500.0, 150_000.0, -200_000.0]
 
 
+def test_an_output_that_overflows_is_handed_out_as_it_was_dumped() -> None:
+    x = torch.tensor([1.0, 300.0])
+    product = program((INPUT, call("mul", "aten.mul.Tensor", Ref("x"), 500.0)), x)
+    dumped = torch.tensor([500.0, 131008.0])
+    local = evaluate_locally(product, Taps({at("mul"): dumped}, {}, half=True))
+    (result,) = local.results
+    assert isinstance(result, torch.Tensor)
+    assert torch.equal(result, dumped)
+
+
 def no_load(ref: object) -> torch.Tensor:
     raise AssertionError(ref)
 

@@ -53,6 +53,14 @@ def test_clipped_elements_and_their_share_of_the_error() -> None:
     assert (found.channel, found.channels, found.spread) == (None, 0, 1.0)
 
 
+def test_half_a_step_beyond_the_range_is_rounded_and_not_clipped() -> None:
+    exact = torch.tensor([-0.49, 3.49, -0.51, 3.51])
+    rounded = torch.tensor([0.0, 3.0, 0.0, 3.0])
+    found = rounding_of(exact, rounded, GRID, axis=0)
+    assert found.clipped == 0.5
+    assert found.clipped_energy == pytest.approx((2 * 0.51**2) / (2 * 0.51**2 + 2 * 0.49**2))
+
+
 def test_infinities_are_left_out() -> None:
     exact = torch.tensor([0.5, -math.inf, 1.5, math.inf, math.nan, 5.0])
     rounded = torch.tensor([0.0, 0.0, 2.0, 3.0, 0.0, 3.0])

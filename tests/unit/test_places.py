@@ -10,8 +10,9 @@ from msgspec.structs import replace
 
 from qnndbg.analyze.causes import sources_of
 from qnndbg.analyze.places import Places, told_apart
-from qnndbg.model.attribution import Effect
+from qnndbg.model.attribution import Effect, Step
 from qnndbg.model.graph import Node, Origin, Ref, TensorRef
+from qnndbg.model.result import Cause
 from tests.unit.evidence import attribution, effect, rounding
 from tests.unit.recordings import node
 
@@ -64,6 +65,32 @@ def test_the_op_that_magnifies_is_named_and_not_what_only_passes_it_on() -> None
         ("mean [mean]", said, "sub (net.py:8)"),
         ("mean [mean_1]", said, "sub (net.py:8)"),
     ]
+
+
+@pytest.mark.parametrize(("step", "cause"), [("backend", "rounding"), ("quantisation", "few bits")])
+def test_an_op_that_picks_a_small_part_does_not_magnify(step: Step, cause: Cause) -> None:
+    nodes = (
+        node("x", op="placeholder", target="x", role="input"),
+        reads("cat", "aten.cat.default", "x"),
+        reads("boxes", "aten.slice.Tensor", "cat"),
+        reads("scores", "aten.slice_copy.Tensor", "cat", origin=Origin(source="net.py:9")),
+    )
+    effects = [
+        at(
+            "cat",
+            "aten.cat.default",
+            accumulated=1e-3,
+            error=1e-3,
+            floor=1e-3,
+            exact=1.0,
+            rounding=rounding(),
+        ),
+        at("scores", "aten.slice_copy.Tensor", accumulated=0.5, error=0.0, exact=0.0, source="net.py:9"),
+    ]
+    made = replace(attribution(*effects, error=0.5), step=step)
+    (found, *_) = sources_of(made, places(*nodes))
+    assert (found.cause, found.magnified_by) == (cause, "")
+    assert found.detail.endswith("too coarse for the part that slice_copy (net.py:9) picks")
 
 
 def test_where_no_op_stands_out_the_net_magnifies() -> None:

@@ -16,6 +16,8 @@ from numpy.typing import NDArray
 from qnndbg.analyze.normalize import Array, dequantise, numbers, same_rank, saturate
 from qnndbg.model.graph import QuantParams
 
+NARROWEST, WIDEST = 1e-9, 1e300
+"""Of the span of a histogram: beside its values, and at all."""
 SLAB = 1 << 16
 """Elements at a time."""
 Index = tuple[slice, ...]
@@ -200,6 +202,11 @@ def _ranges(pair: Pair) -> tuple[tuple[float, float], tuple[float, float]] | Non
         low = high = 0.0
     if low == high:
         low, high = low - 0.5, high + 0.5
+    # No narrower than floats around there can divide, and no wider than one can be.
+    room = NARROWEST * max(abs(low), abs(high))
+    if high - low < room:
+        low, high = low - room, high + room
+    low, high, far = max(low, -WIDEST), min(high, WIDEST), min(far, WIDEST)
     return (low, high), (-far or -0.5, far or 0.5)
 
 

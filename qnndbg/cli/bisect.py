@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.text import Text
 
 from qnndbg.cli import Subparsers
-from qnndbg.cli.events import as_lines, print_event
+from qnndbg.cli.events import as_lines, end_with_parent, print_event
 from qnndbg.cli.output import print_drawn
 from qnndbg.errors import EXIT_OK
 from qnndbg.model.recording import RunnerName
@@ -57,6 +57,8 @@ def run(args: argparse.Namespace) -> int:
         UsageError: there is no such output.
         RecordingError: the recording cannot be read, or a graph of it cannot be run.
     """
+    if as_lines():
+        end_with_parent()
     question = Question(
         output=args.output,
         method=args.method,

@@ -13,7 +13,7 @@ from typing import Any
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from qnndbg.cli.events import as_lines, print_event
+from qnndbg.cli.events import as_lines, end_with_parent, print_event
 from qnndbg.cli.show import print_report
 from qnndbg.errors import EXIT_OK, NothingComparedError, UsageError
 from qnndbg.model.recording import Failure
@@ -77,6 +77,8 @@ def split(argv: Sequence[str], valued: Collection[str] = VALUED) -> tuple[Sequen
 
 def run(args: argparse.Namespace, script_arguments: tuple[str, ...] = ()) -> int:
     """Record, print the report, and say where the recording is."""
+    if as_lines():
+        end_with_parent()
     if args.target.endswith(".py"):
         return _run_script(args, script_arguments)
     recording = record_target(args.target, args, force=args.force)

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from qnndbg.cli import Subparsers
-from qnndbg.errors import EXIT_INTERNAL, EXIT_OK, UsageError
+from qnndbg.errors import EXIT_INTERNAL, UsageError
 from qnndbg.recording.store import open_recording
 
 
@@ -39,6 +39,11 @@ def run(args: argparse.Namespace) -> int:
     """
     recording = open_recording(args.recording)
     other = open_recording(args.other) if args.other is not None else None
+    if recording.canonical and other is None:
+        raise UsageError(
+            f"{args.recording} is a baseline, which has no graphs and tensors to walk through",
+            f"look at what differs from it: qnndbg tui {args.recording} RECORDING",
+        )
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise UsageError(
             "the terminal UI needs a terminal for its input and output",
@@ -49,4 +54,5 @@ def run(args: argparse.Namespace) -> int:
     escape.soon()
     from qnndbg.tui.app import run as run_app  # Textual takes half a second that no other verb pays
 
-    return EXIT_OK if run_app(recording, args.source, other) else EXIT_INTERNAL
+    code = run_app(recording, args.source, other)
+    return EXIT_INTERNAL if code == 1 else code

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import os
+import signal
 import sys
 import time
 from collections.abc import Iterator
@@ -15,10 +17,11 @@ from textual.app import App
 from textual.binding import Binding, BindingType
 from textual.command import Provider
 from textual.events import Event, Key, MouseEvent
-from textual.worker import get_current_worker
+from textual.worker import WorkerFailed, get_current_worker
 
 from qnndbg.errors import QnndbgError
 from qnndbg.recording.store import Recording, open_recording
+from qnndbg.report.units import CONTROLS
 from qnndbg.tui.keys import Help
 from qnndbg.tui.page import Page
 from qnndbg.tui.places import PageAt, Place
@@ -88,6 +91,8 @@ class QnndbgApp(App[None]):
         self.jobs: list[Job] = []
         self.leaving = False
         """Whether the user was told that a job still runs."""
+        self.failure: QnndbgError | None = None
+        """What ended it."""
 
     def on_mount(self) -> None:
         """Begin with the answer."""
@@ -96,13 +101,34 @@ class QnndbgApp(App[None]):
         self.set_interval(POLL, self._poll)
         if not self.is_headless and not self.is_web:
             self.set_interval(HANG_UP, self._leave_without_terminal)
+            for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
+                asyncio.get_running_loop().add_signal_handler(signum, self._end, signum)
         self.session.touched = time.monotonic()
         self.run_worker(self._prepare, thread=True, group="prepare")
 
     def _leave_without_terminal(self) -> None:
         """End with the terminal, also where the signal of its end is ignored, as under nohup."""
         if not os.isatty(sys.__stdin__.fileno() if sys.__stdin__ is not None else 0):
+            self._cancel()
             os._exit(EXIT_HUNG_UP)
+
+    def _end(self, signum: int) -> None:
+        """Leave the terminal as it was, and no job behind."""
+        self._cancel()
+        self.exit(return_code=128 + signum)
+
+    def _cancel(self) -> None:
+        if self.running is not None:
+            self.running.cancel()
+
+    def _handle_exception(self, error: Exception) -> None:
+        """End with the words of the error where a part of the recording turns out to be damaged."""
+        cause = error.error if isinstance(error, WorkerFailed) else error
+        if isinstance(cause, QnndbgError):
+            self.failure = self.failure or cause
+            self.exit(return_code=cause.exit_code)
+        else:
+            super()._handle_exception(error)
 
     def _prepare(self) -> None:
         """Load, while the first page is read, what the others need, so that a first visit is no slower."""
@@ -268,15 +294,16 @@ class QnndbgApp(App[None]):
             self.leaving = True
             self.say(f"{self.running.brief}; q again cancels it and leaves", bad=True)
             return
-        if self.running is not None:
-            self.running.cancel()
+        self._cancel()
         await super().action_quit()
 
     # Telling and taking --------------------------------------------------------------------------
 
     def say(self, text: str, *, bad: bool = False) -> None:
         """Tell something that needs no answer."""
-        self.notify(text, severity="warning" if bad else "information", timeout=4, markup=False)
+        self.notify(
+            text.translate(CONTROLS), severity="warning" if bad else "information", timeout=4, markup=False
+        )
 
     def browse(self, session: Session, place: Place | None) -> None:
         """Open the HTML report at a place; in a thread, since that of a large recording takes seconds."""
@@ -316,8 +343,14 @@ def _both(a: Session, b: Session) -> Both:
     return Both(a, b)
 
 
-def run(recording: Recording, source: Path = Path(), other: Recording | None = None) -> bool:
-    """Show a recording, or how two differ, until the user leaves; False if it ended by a bug of ours."""
+def run(recording: Recording, source: Path = Path(), other: Recording | None = None) -> int:
+    """Show a recording, or how two differ, until the user leaves: 0, 1 for a bug, or 128 and a signal.
+
+    Raises:
+        RecordingError: a part that was looked at is damaged.
+    """
     app = QnndbgApp(recording, source, other)
     app.run()
-    return not app.return_code
+    if app.failure is not None:
+        raise app.failure
+    return app.return_code or 0

@@ -237,6 +237,8 @@ class Layers(Page):
     def action_sort(self, by: int) -> None:
         """Sort by the next column that is shown."""
         names = [column.name for column, _ in self.fit]
+        if not names:
+            return  # the terminal is too narrow for any
         current = self.columns[self.by].name
         at = (names.index(current) + by) % len(names) if current in names else 0
         self.sort_by(names[at])

@@ -138,6 +138,7 @@ class Page(Screen[None]):
         if right:
             left.append(" " * room)
             left.append(right, "dim")
+        left.plain = left.plain.translate(units.CONTROLS)
         self.query_one(Where).update(left, layout=False)
 
     def show_status(self) -> None:
@@ -298,8 +299,12 @@ class Page(Screen[None]):
             self.shell.say("there is no table here; C copies the page as text", bad=True)
             return
         name, rows = table
-        path = free_path(Path(f"{Path(self.session.name).stem}-{name}.csv"))
-        path.write_text(csv_of(rows), encoding="utf-8")
+        try:
+            path = free_path(Path(f"{Path(self.session.name).stem}-{name}.csv"))
+            path.write_text(csv_of(rows), encoding="utf-8")
+        except OSError as error:
+            self.shell.say(f"it cannot be written here: {error.strerror}", bad=True)
+            return
         self.shell.say(f"wrote {path}: {len(rows) - 1} rows")
 
     def action_browse(self) -> None:

@@ -62,7 +62,8 @@ class Places(Provider):
         words = query.lower().split()
         matcher = self.matcher(query)
         left: dict[str, int] = {}
-        for kind, name, place in self._all():
+        for kind, raw, place in self._all():
+            name = raw.translate(units.CONTROLS)
             lowered = name.lower()
             if all(word in lowered for word in words) and left.get(kind, 0) < SHOWN:
                 left[kind] = left.get(kind, 0) + 1

@@ -50,3 +50,12 @@ def test_the_keys_in_the_howto_are_bound() -> None:
     named = set(re.findall(r"`([^`*▲↓~✗\s]|Esc|Enter|Tab|Ctrl-P)`", HOWTO))
     assert len(named) > 25
     assert named - bound == set()
+
+
+def test_a_baseline_alone_has_nothing_to_walk_through(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    baseline = tmp_path / "net.baseline"
+    assert main(["check", str(folder), "--baseline", str(baseline), "--update"]) == 0
+    assert main(["tui", str(baseline)]) == 2
+    assert f"hint: look at what differs from it: qnndbg tui {baseline} RECORDING" in capsys.readouterr().err

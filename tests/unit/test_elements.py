@@ -93,3 +93,11 @@ def test_each_channel_has_its_own_scale() -> None:
     found = look(Pair(np.array([[3.0], [50.0]], np.float32), np.array([[3], [10]], np.uint8), code))
     assert found is not None
     assert found.worst == ()
+
+
+@pytest.mark.parametrize("huge", [-3.4e38, 1e150, 2.0**60, 5e-324])
+def test_numbers_that_floats_cannot_divide_the_space_between_have_a_histogram(huge: float) -> None:
+    side = np.full((2, 8), huge)
+    found = look(Pair(side, side * (1 + 1e-15)))
+    assert found is not None
+    assert sum(found.reference.counts) == 16

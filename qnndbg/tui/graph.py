@@ -76,7 +76,7 @@ class _OverGraphs(Page):
             except QnndbgError as error:
                 self.shell.say(error.fact, bad=True)
                 continue
-            name = twin(stop, self.at, at, walk) if stop is not None else ""
+            name = twin(self.session, stop, self.at, at) if stop is not None else ""
             if name or stop is None or stop.kind == "output":
                 self.at, self.walk_graph = at, walk
                 self.moved_to(at, name)

@@ -14,6 +14,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
+from qnndbg.analyze.descent import Staged
 from qnndbg.analyze.side_by_side import Row, side_by_side
 from qnndbg.analyze.verdict import empty_comparison, sources, victims
 from qnndbg.errors import QnndbgError
@@ -80,6 +81,7 @@ class Session:
         self.name = recording.folder.name
         self.graph = self.recording.graph
         self.walk = functools.lru_cache(maxsize=KEPT_GRAPHS)(self._walk)
+        self.staged = functools.lru_cache(maxsize=KEPT_GRAPHS)(self._staged)
         self.rows_of = functools.lru_cache(maxsize=KEPT_DIFFS)(self._rows_of)
         self.saturation: dict[LayerAt, float | None] = {}
         """Share of the HTP's values at an end of their range; filled in behind the table's back."""
@@ -215,6 +217,15 @@ class Session:
             return walk_of_qnn(graph) if graph is not None else Walk()
         at = self.located(at)
         return walk_of_graph(self.graph(at.digest)) if at.digest else Walk()
+
+    def _staged(self, at: GraphAt) -> Staged | None:
+        """A graph with what its nodes descend from; that of QNN is its partition's last."""
+        if at.stage == "qnn":
+            qnn = self.qnn(at.method, at.partition)
+            at = GraphAt("preprocess", at.method, at.partition, qnn.graph if qnn is not None else "")
+        at = self.located(at)
+        exported = self.recording.first_graph("export", at.method)
+        return Staged(at.stage, self.graph(at.digest), exported) if at.digest else None
 
     def _rows_of(self, before: str, after: str) -> tuple[Row, ...]:
         """Two snapshots side by side."""

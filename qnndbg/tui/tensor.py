@@ -11,7 +11,7 @@ from rich.text import Text
 from textual.binding import Binding, BindingType
 from textual.widget import Widget
 
-from qnndbg.analyze.elements import Pair, look, real
+from qnndbg.analyze.elements import Pair, codes, look, real
 from qnndbg.analyze.normalize import Array, same_rank
 from qnndbg.model.graph import QuantParams
 from qnndbg.report import units
@@ -24,6 +24,8 @@ from qnndbg.tui.walk import shape_text
 
 CELL = 11
 LABEL = 7
+CODE_DIGITS = 8
+"""Whole numbers of fewer digits are shown whole."""
 
 
 class Grid:
@@ -60,6 +62,8 @@ class Grid:
 
 def _cell(value: np.generic) -> str:
     item = value.item()
+    if isinstance(item, float) and item.is_integer() and abs(item) < 10**CODE_DIGITS:
+        return str(int(item)).replace("-", "−")
     return str(item) if isinstance(item, (bool, int)) else real_text(float(f"{item:.4g}"))
 
 
@@ -150,15 +154,25 @@ class TensorPage(Page):
         array = self.sides[name]
         if array.ndim != len(where):
             return None
-        encoding = None if self.is_raw else self.encoding
-        return real(array, encoding, where, self.dtypes[name])
+        if self.as_codes and self.encoding is not None:
+            return codes(array, self.encoding, where, self.dtypes[name])
+        return real(array, None if self.is_raw else self.encoding, where, self.dtypes[name])
+
+    @property
+    def as_codes(self) -> bool:
+        """Whether real numbers are shown as the integers that the other side has of them."""
+        integers = any(side.dtype.kind in "iu" for side in self.sides.values())
+        return self.is_raw and integers and self.encoding is not None
 
     def status(self) -> Text:
         """Which side and slice, and what its numbers are."""
         name = self._names()[0]
         outer = ", ".join(map(str, self.index))
         where = f" slice [{outer}{', ' if outer else ''}:, :] of" if self.outer else ""
-        kind = "raw" if self.is_raw else "real"
+        quantised = ", ".join(n for n in self._names() if self.sides[n].dtype.kind == "f")
+        kind = "real" if not self.is_raw else "raw codes" if self.as_codes else "raw"
+        if self.as_codes and quantised:
+            kind = f"raw codes, {quantised} in the same encoding"
         text = f" {self.view} ({kind}) ·{where} {self.dtypes[name]} {shape_text(self.shape)}"
         others = " ".join(f"[{v}]" if v == self.view else v for v in self.views)
         return Text.assemble(text, (f" · sides: {others}", "faint"))

@@ -258,6 +258,17 @@ def test_a_graph_is_walked_with_the_arrow_keys_and_linked_to_the_other_stages(dr
     drive(script)
 
 
+def test_raw_differences_are_of_codes_on_both_sides(drive: Drive) -> None:
+    async def script(ui: Driver) -> None:
+        await ui.press("enter", "t", "w", "r")
+        index, steps = FAULTS[1]
+        assert "raw codes, cpu in the same encoding" in ui.text()
+        row = ui.lines()[2 + index[2]].split()
+        assert row[1:] == [str(steps) if i == index[3] else "0" for i in range(4)]
+
+    drive(script, size=(120, 30))
+
+
 def test_a_tensor_is_shown_raw_real_and_as_a_difference(drive: Drive) -> None:
     async def script(ui: Driver) -> None:
         await ui.press("enter", "t", "w")  # w goes to the worst element

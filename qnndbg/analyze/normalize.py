@@ -35,7 +35,8 @@ def quantise(array: Array, encoding: QuantParams) -> Array:
     """
     scale, zero_point = (_along(v, encoding, array.ndim) for v in (encoding.scales, encoding.zero_points))
     steps = np.rint(array.astype(np.float64) / scale.astype(np.float64))
-    return np.clip(steps + zero_point.astype(np.float64), encoding.qmin, encoding.qmax)
+    codes: Array = np.clip(steps + zero_point.astype(np.float64), encoding.qmin, encoding.qmax)
+    return codes
 
 
 def numbers(array: Array, dtype: str) -> Array | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from rich.text import Text
@@ -162,7 +163,7 @@ def worst(found: Elements, side: str, step: float | None, place: TensorAt, width
             f"{real_text(element.reference):>11} {real_text(element.target):>11} {real_text(error):>11}  ",
             (lsb, "made"),
         )
-        yield Line(cut(text, width), place, element)
+        yield Line(cut(text, width), replace(place, element=element.index), element)
 
 
 def neighbours(session: Session, key: LayerAt, qnn: QnnGraph, width: int) -> Iterator[Line]:

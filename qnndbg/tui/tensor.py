@@ -55,8 +55,10 @@ class Grid:
         text = Text(f"{index:>{LABEL - 2}}  ", "faint", end="")
         if values is None:
             return Line(text.append("no numbers of this dtype can be shown"))
-        for value, bad in zip(*values, strict=True):
-            text.append(f"{_cell(value):>{CELL}}", "made" if bad else "")
+        at = self.page.element
+        for i, (value, bad) in enumerate(zip(*values, strict=True), self.page.column):
+            here = at is not None and (*self.page.index, index, i)[-len(at) :] == at
+            text.append(f"{_cell(value):>{CELL}}", "found" if here else "made" if bad else "")
         return Line(text, data={"index": [*self.page.index, index], "values": [v.item() for v in values[0]]})
 
 
@@ -98,6 +100,13 @@ class TensorPage(Page):
         self.is_raw = False
         self.column = 0
         self.flat = 0
+        self.element = place.element
+        """The element that is marked."""
+
+    def on_mount(self) -> None:
+        """Begin at an element, if one is given."""
+        if self.element is not None:
+            self.call_after_refresh(self.show_element, self.element)
 
     @property
     def label(self) -> str:  # type: ignore[override]
@@ -222,15 +231,17 @@ class TensorPage(Page):
             self.shell.say("no element differs")
             return
         self.show_element(found.worst[0].index)
+        self.shell.say(f"the largest error is at [{', '.join(map(str, found.worst[0].index))}]")
 
     def show_element(self, index: tuple[int, ...]) -> None:
-        """Show the slice in which an element is, with the cursor on its row."""
+        """Show the slice in which an element is, marked, with the cursor on its row."""
+        self.element = index
         count = max((self.query_one("#tensor", Sheet).columns - LABEL) // CELL, 1)
         if index:
             self.column = index[-1] // count * count
         self.flat = int(np.ravel_multi_index(index[:-2], self.outer)) if self.outer else 0
         self.query_one("#tensor", Sheet).rebuild(index[-2] if len(index) > 1 else 0)
-        self.shell.say(f"the largest error is at [{', '.join(map(str, index))}]")
+        self.show_status()
 
     def _again(self) -> None:
         self.query_one("#tensor", Sheet).rebuild()

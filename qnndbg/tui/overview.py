@@ -124,7 +124,7 @@ class Overview(Page):
         return self._place_of(sources[0]) if sources else PageAt("layers")
 
     def _pass_named(self, name: str) -> Place:
-        events = self.session.recording.passes
+        events = self.session.passes
         known = {change.event for change in self.session.recording.pass_changes}
         for i, event in enumerate(events):
             if event.name == name and (not known or event.index in known):
@@ -173,7 +173,7 @@ class Overview(Page):
         """The pass that is to blame for a rung, else its values."""
         for change in self.session.recording.pass_changes:
             if (change.before, change.method, change.sample) == (rung.name, rung.method, rung.sample):
-                events = self.session.recording.passes
+                events = self.session.passes
                 return PassAt(next(i for i, event in enumerate(events) if event.index == change.event))
         return OutputAt(rung.name, rung.method, rung.sample, rung.output)  # type: ignore[arg-type]
 

@@ -10,8 +10,6 @@ import pytest
 from textual.command import CommandPalette
 
 from qnndbg.report import units
-from qnndbg.tui.sheet import Sheet
-from qnndbg.tui.tensor import CELL, LABEL
 from qnndbg.tui.words import clipped
 from tests.tui.conftest import Drive, Driver
 from tests.tui.recorded import FAULTS, STEP
@@ -258,33 +256,6 @@ def test_a_graph_is_walked_with_the_arrow_keys_and_linked_to_the_other_stages(dr
         assert "aten.convolution.default → QNN Conv2d" in ui.text()
 
     drive(script)
-
-
-def test_raw_differences_are_of_codes_on_both_sides(drive: Drive) -> None:
-    async def script(ui: Driver) -> None:
-        await ui.press("enter", "t", "w", "r")
-        index, steps = FAULTS[1]
-        assert "raw codes, cpu in the same encoding" in ui.text()
-        row = ui.lines()[2 + index[2]].split()
-        assert row[1:] == [str(steps) if i == index[3] else "0" for i in range(4)]
-
-    drive(script, size=(120, 30))
-
-
-def test_enter_on_a_worst_element_goes_to_that_element(drive: Drive) -> None:
-    async def script(ui: Driver) -> None:
-        await ui.press("enter")
-        line = next(i for i, text in enumerate(ui.lines()) if "[0,3,2,1]" in text)
-        ui.app.screen.query_one("#layer", Sheet).cursor = line - 1
-        await ui.press("enter")
-        sheet = ui.app.screen.query_one("#tensor", Sheet)
-        assert sheet.cursor == 2
-        assert "slice [0, 3, :, :]" in ui.text()
-        line = sheet.content.line(2).text
-        (span,) = (span for span in line.spans if span.style == "found")
-        assert span.start == LABEL + CELL  # of the column 1
-
-    drive(script, size=(120, 50))
 
 
 def test_a_tensor_is_shown_raw_real_and_as_a_difference(drive: Drive) -> None:

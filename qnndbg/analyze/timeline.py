@@ -79,7 +79,7 @@ def timeline(recording: Recording, method: str, partition: int, tensor: str) -> 
 def encodings_of_export(recording: Recording, method: str) -> Mapping[str, QuantParams]:
     """The encoding of each op of the quantised model, by the op's name in the exported graph."""
     graph = recording.first_graph("export", method)
-    return _explicit(graph) if graph is not None else {}
+    return explicit_encodings(graph) if graph is not None else {}
 
 
 def _measured(
@@ -108,7 +108,7 @@ def _stages(recording: Recording, method: str, last: Graph, node: Node, output: 
         twin = Staged(stage, graph, exported).twin(node, here) if graph is not None else None
         if twin is None or graph is None:
             continue
-        encoding = twin.encoding or _explicit(graph).get(_picked(graph, twin, output))
+        encoding = twin.encoding or explicit_encodings(graph).get(_picked(graph, twin, output))
         # What a part of an op computes is not the value whose encoding stands there.
         of_other = part and kind(twin) != kind(node)
         yield _step(stage, twin, output, None if of_other else encoding)
@@ -155,7 +155,7 @@ def _ports(recording: Recording, method: str, qnn: QnnGraph, tensor: QnnTensor) 
             yield Step(stage="program", name=f"output {number}", dtype=port.dtype, shape=port.shape)
 
 
-def _explicit(graph: Graph) -> dict[str, QuantParams]:
+def explicit_encodings(graph: Graph) -> dict[str, QuantParams]:
     """Encodings that stand in quantise nodes, by the name of the node whose value they round."""
     found: dict[str, QuantParams] = {}
     for node in graph.nodes:

@@ -45,12 +45,17 @@ def facts(layer: LayerResult, folder: Path, width: int) -> Iterator[Line]:
         yield Line(cut(text, width), place, layer)
     if layer.reason:
         yield Line(Text(f"{units.BROKEN} not compared: {layer.reason}", "warn"), data=layer)
-    at = layer.source.rpartition(":")[2]
-    for number, code in lines_around(folder, layer.source):
+    yield from code_lines(folder, layer.source, width)
+
+
+def code_lines(folder: Path, source: str, width: int) -> Iterator[Line]:
+    """The lines of the user's code around ``file:line``, where the file is at hand."""
+    at = source.rpartition(":")[2]
+    for number, code in lines_around(folder, source):
         here = str(number) == at
         yield Line(
             cut(Text(f"{'▶' if here else ' '}{number:>5}  {code}", "strong" if here else "faint"), width),
-            data=layer.source,
+            data=source,
         )
 
 

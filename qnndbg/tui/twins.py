@@ -56,3 +56,17 @@ def layer_of(session: Session, at: GraphAt, stop: Stop) -> LayerAt | None:
             if LayerAt(at.method, partition, tensor) in session.layers:
                 return LayerAt(at.method, partition, tensor)
     return session.named.get(stop.name) if at.stage in {"transform", "preprocess"} else None
+
+
+def descendant(session: Session, at: GraphAt, stop: Stop) -> LayerAt | None:
+    """The QNN tensor that a value of any stage became; of a constant, what the op computes that reads it."""
+    key = layer_of(session, at, stop)
+    if key is not None or at.stage == "qnn":
+        return key
+    for partition in session.partitions.get(at.method, ()):
+        name = twin(session, stop, at, GraphAt("qnn", at.method, partition))
+        if (key := LayerAt(at.method, partition, name)) in session.layers:
+            return key
+    walk = session.walk(at)
+    readers = walk.users.get(stop.name, ()) if stop.kind == "weight" else ()
+    return next((k for n in readers if (k := descendant(session, at, walk.stops[n])) is not None), None)

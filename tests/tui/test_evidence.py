@@ -4,12 +4,19 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+from msgspec.structs import replace
+
 from qnndbg.model.graph import Graph, Node, Output, Ref
 from qnndbg.model.recording import PassEvent
+from qnndbg.model.result import Source
 from qnndbg.recording.store import open_recording
 from qnndbg.recording.writer import Writer
+from qnndbg.tui.places import GraphAt, LayerAt
 from qnndbg.tui.sheet import Sheet
+from qnndbg.tui.state import Keeping, Session
 from qnndbg.tui.tensor import CELL, LABEL
+from qnndbg.tui.twins import descendant
 from tests.tui.conftest import Drive, Driver
 from tests.tui.recorded import FAULTS
 from tests.unit.recordings import F32, manifest, node
@@ -73,3 +80,36 @@ def test_what_the_quantiser_put_in_is_a_change_to_stop_at(drive: Drive, tmp_path
         assert "+ q = quantize_per_tensor(x, 0.5, 10, 0, 255)" in ui.text()
 
     drive(script, size=(140, 30), recording=open_recording(tmp_path / "net.qnndbg"))
+
+
+def test_a_culprit_of_the_quantiser_comes_with_its_evidence(
+    drive: Drive, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answer = open_recording(folder).comparison()
+    assert answer is not None
+    source = Source(
+        step="quantisation", method="forward", sample=0, output=0, kind="op", name="hardswish_1",
+        op="aten.hardswish.default", module="encoder.block0.hardswish", source="net.py:4", share=0.73,
+        excess=None, cause="outlier channel", detail="a channel is 86 times the median one",
+    )  # fmt: skip
+    verdict = replace(answer.verdict, kind="quantisation", culprit="hardswish_1")
+    blamed = replace(answer, verdict=verdict, sources=(source,))
+    monkeypatch.setattr(Keeping, "comparison", lambda _self: blamed)
+
+    async def script(ui: Driver) -> None:
+        await ui.press("enter")
+        assert ui.lines()[0].startswith(" Overview › Node of annotation")
+        assert "a channel is 86 times the median one" in ui.line("73.0 %")
+        assert ui.line("▶").split("▶")[1].split() == ["4", "y", "=", "F.hardswish(y)"]
+        await ui.press("l")
+        assert "aten.hardswish.default → QNN HardSwish" in ui.lines()[1]
+
+    drive(script, size=(120, 40))
+
+
+def test_l_follows_a_value_of_any_stage_to_its_layer(folder: Path) -> None:
+    session = Session(open_recording(folder))
+    for stage, name in (("annotation", "gelu_8"), ("export", "gelu_8"), ("transform", "aten_gelu_8")):
+        at = session.located(GraphAt(stage))
+        found = descendant(session, at, session.walk(at).stops[name])
+        assert found == LayerAt("forward", 0, "aten_gelu_8@0")

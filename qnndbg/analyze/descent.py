@@ -52,7 +52,7 @@ class Staged:
         """The node of this graph that stands for a node of another stage.
 
         Of several with its ancestor it is one of the same op, in the same place among those of that op if
-        there are as many there; else the last of them.
+        there are as many there; else the last of them, unless the node computes only a part of that.
         """
         ancestor = other.ancestor(node)
         if not ancestor:
@@ -63,7 +63,8 @@ class Staged:
         if same:
             return same[mine.index(node) if len(mine) == len(same) else -1]
         own = [n for n in family if not n.origin.created_by] or family
-        return own[-1] if own else None
+        in_parts = sum(n.target != GETITEM for n in own) > 1
+        return own[-1] if own and not (in_parts and other.is_part(node)) else None
 
     def _of_name(self, node: Node) -> Node | None:
         found = self.named.get(node.name)
@@ -92,8 +93,8 @@ class Staged:
 
 
 def _last(node: Node, picks: set[str]) -> str:
-    """What picks one of several outputs is no op, unless the node does only that."""
-    names: Sequence[str] = node.origin.ancestors
+    """What picks one of several outputs is no op, unless the node does only that. An input keeps its name."""
+    names: Sequence[str] = node.origin.ancestors or ([node.name] if node.role == "input" else [])
     ops = [name for name in names if name not in picks]
     return next(iter([*reversed(ops), *reversed(names)]), "")
 

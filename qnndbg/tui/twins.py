@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from qnndbg.analyze.descent import GETITEM
 from qnndbg.tui.places import GraphAt, LayerAt
 from qnndbg.tui.state import Session
 from qnndbg.tui.walk import Stop
@@ -59,7 +60,7 @@ def layer_of(session: Session, at: GraphAt, stop: Stop) -> LayerAt | None:
 
 
 def descendant(session: Session, at: GraphAt, stop: Stop) -> LayerAt | None:
-    """The QNN tensor that a value of any stage became; of a constant, what the op computes that reads it."""
+    """The QNN tensor that a value of any stage became; of a constant, that of the op that reads it."""
     key = layer_of(session, at, stop)
     if key is not None or at.stage == "qnn":
         return key
@@ -68,5 +69,6 @@ def descendant(session: Session, at: GraphAt, stop: Stop) -> LayerAt | None:
         if (key := LayerAt(at.method, partition, name)) in session.layers:
             return key
     walk = session.walk(at)
-    readers = walk.users.get(stop.name, ()) if stop.kind == "weight" else ()
-    return next((k for n in readers if (k := descendant(session, at, walk.stops[n])) is not None), None)
+    near = walk.users.get(stop.name, ()) if stop.kind == "weight" else ()
+    near = stop.inputs if stop.op == GETITEM else near
+    return next((k for n in near if (k := descendant(session, at, walk.stops[n])) is not None), None)

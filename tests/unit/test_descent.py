@@ -60,6 +60,20 @@ def test_of_what_an_op_became_it_is_that_of_the_same_op_and_else_the_last() -> N
     assert found.name == "mul"
 
 
+def test_a_part_of_an_op_is_not_another_part_of_it() -> None:
+    others = graph(op("neg", "neg", "silu"), op("exp", "exp", "silu"))
+    assert twin("sigmoid_1", "edge", others) == ""
+    assert twin("mul_1", "edge", others) == "exp"
+    assert twin("sigmoid_1", "export", EXPORTED) == "silu"
+
+
+def test_an_input_keeps_its_name() -> None:
+    x = Node(name="x", op="placeholder", role="input", outputs=(SPEC,))
+    early, late = graph(x), graph(op("view", "view", "view"), x)
+    found = Staged("edge", late, graph(x)).twin(x, Staged("quantized", early, graph(x)))
+    assert found == x
+
+
 def test_a_part_of_an_op_is_told_from_what_computes_all_of_it() -> None:
     last = Staged("preprocess", LAST, EXPORTED)
     assert [last.is_part(last.named[name]) for name in ("sigmoid_1", "mul_1", "view_copy_1")] == [

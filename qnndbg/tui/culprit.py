@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 from rich.text import Text
 
 from qnndbg.analyze.timeline import explicit_encodings
+from qnndbg.errors import QnndbgError
 from qnndbg.model.result import Source
 from qnndbg.report import units
 from qnndbg.tui.layer_parts import code_lines
@@ -24,9 +26,9 @@ STAGES = ("quantized", "annotation")
 
 def place_of(session: Session, source: Source) -> Place:
     """Where a source is looked at: a QNN tensor, or a node."""
-    if source.step == "quantisation":
-        for stage in STAGES:
-            at = session.located(GraphAt(stage, source.method))
+    for stage in STAGES if source.step == "quantisation" else ():
+        at = session.located(GraphAt(stage, source.method))
+        with suppress(QnndbgError):  # said when it is looked at
             stops = session.walk(at).stops
             for name in (source.name, source.name.replace(".", "_")):
                 if name in stops:
@@ -56,7 +58,11 @@ def evidence(session: Session, at: GraphAt, stop: Stop, folder: Path, width: int
         sign = f"    {units.MADE_HERE} " if not i else "      "
         yield Line(cut(Text(f"{sign}{part}", "made"), width), data=source, stop=not i)
     encoding = explicit_encodings(session.graph(at.digest)).get(stop.name) if at.digest else None
-    key = descendant(session, at, stop)
+    try:
+        key = descendant(session, at, stop)
+    except QnndbgError as error:
+        yield Line(cut(Text(f"      {units.BROKEN} {error.fact}", "bad"), width), data=source)
+        key = None
     facts = [
         f"encoding {encoding_text(encoding)} {encoding.dtype}" if encoding is not None else "",
         _numbers(session, key) if key is not None else "",

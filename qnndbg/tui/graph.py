@@ -74,10 +74,10 @@ class _OverGraphs(Page):
             at = graphs[(start + by * step) % len(graphs)]
             try:
                 walk = self.session.walk(at)
+                name = twin(self.session, stop, self.at, at) if stop is not None else ""
             except QnndbgError as error:
                 self.shell.say(error.fact, bad=True)
                 continue
-            name = twin(self.session, stop, self.at, at) if stop is not None else ""
             if name or stop is None or stop.kind == "output":
                 self.at, self.walk_graph = at, walk
                 self.moved_to(at, name)
@@ -87,7 +87,11 @@ class _OverGraphs(Page):
 
     def action_layer(self) -> None:
         """Open the errors of the value."""
-        key = descendant(self.session, self.at, self.stop) if self.stop is not None else None
+        try:
+            key = descendant(self.session, self.at, self.stop) if self.stop is not None else None
+        except QnndbgError as error:
+            self.shell.say(error.fact, bad=True)
+            return
         if key is None:
             self.shell.say("no QNN tensor stands for it", bad=True)
         else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -82,9 +83,9 @@ def test_what_the_quantiser_put_in_is_a_change_to_stop_at(drive: Drive, tmp_path
     drive(script, size=(140, 30), recording=open_recording(tmp_path / "net.qnndbg"))
 
 
-def test_a_culprit_of_the_quantiser_comes_with_its_evidence(
-    drive: Drive, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def blamed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The recording as if the quantiser were to blame for the first hardswish."""
     answer = open_recording(folder).comparison()
     assert answer is not None
     source = Source(
@@ -93,9 +94,13 @@ def test_a_culprit_of_the_quantiser_comes_with_its_evidence(
         excess=None, cause="outlier channel", detail="a channel is 86 times the median one",
     )  # fmt: skip
     verdict = replace(answer.verdict, kind="quantisation", culprit="hardswish_1")
-    blamed = replace(answer, verdict=verdict, sources=(source,))
-    monkeypatch.setattr(Keeping, "comparison", lambda _self: blamed)
+    monkeypatch.setattr(
+        Keeping, "comparison", lambda _self: replace(answer, verdict=verdict, sources=(source,))
+    )
 
+
+@pytest.mark.usefixtures("blamed")
+def test_a_culprit_of_the_quantiser_comes_with_its_evidence(drive: Drive) -> None:
     async def script(ui: Driver) -> None:
         await ui.press("enter")
         assert ui.lines()[0].startswith(" Overview › Node of annotation")
@@ -105,6 +110,22 @@ def test_a_culprit_of_the_quantiser_comes_with_its_evidence(
         assert "aten.hardswish.default → QNN HardSwish" in ui.lines()[1]
 
     drive(script, size=(120, 40))
+
+
+@pytest.mark.usefixtures("blamed")
+def test_what_is_lost_of_the_graphs_is_said(drive: Drive, folder: Path, tmp_path: Path) -> None:
+    recording = open_recording(Path(shutil.copytree(folder, tmp_path / "copy.qnndbg")))
+    (partition,) = (qnn.graph for qnn in recording.qnn)
+    (recording.folder / "graphs" / f"{partition}.json.gz").unlink()
+
+    async def script(ui: Driver) -> None:
+        await ui.press("enter")
+        assert "a channel is 86 times the median one" in ui.text()
+        assert "✗" in ui.line(partition[:8])
+        await ui.press("l", "less_than_sign")
+        assert "Node of" in ui.lines()[0]
+
+    drive(script, size=(140, 40), recording=recording)
 
 
 def test_l_follows_a_value_of_any_stage_to_its_layer(folder: Path) -> None:

@@ -13,7 +13,7 @@ import numpy as np
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
-from qnndbg.analyze.normalize import Array, dequantise, numbers, same_rank, saturate
+from qnndbg.analyze.normalize import Array, dequantise, numbers, quantise, same_rank, saturate
 from qnndbg.model.graph import QuantParams
 
 NARROWEST, WIDEST = 1e-9, 1e300
@@ -54,10 +54,23 @@ def real(array: Array, encoding: QuantParams | None, index: Index, dtype: str = 
     part = array[index] if index else array
     if encoding is None or array.dtype.kind not in "iu":
         return numbers(part, dtype)
-    if encoding.axis is not None and index:
-        along = index[encoding.axis]
-        encoding = replace(encoding, scales=encoding.scales[along], zero_points=encoding.zero_points[along])
-    return dequantise(part, encoding)
+    return dequantise(part, _within(encoding, index))
+
+
+def codes(array: Array, encoding: QuantParams, index: Index, dtype: str = "") -> Array | None:
+    """A slab as integers of an encoding, which real numbers are rounded to; None as for :func:`real`."""
+    part = numbers(array[index] if index else array, dtype)
+    if part is None or part.dtype.kind in "iu":
+        return part
+    return quantise(part, _within(encoding, index))
+
+
+def _within(encoding: QuantParams, index: Index) -> QuantParams:
+    """The encoding of a slab."""
+    if encoding.axis is None or not index:
+        return encoding
+    along = index[encoding.axis]
+    return replace(encoding, scales=encoding.scales[along], zero_points=encoding.zero_points[along])
 
 
 def saturated(array: Array, encoding: QuantParams) -> float | None:

@@ -24,6 +24,21 @@ def dequantise(array: Array, encoding: QuantParams) -> Array:
     return real
 
 
+def quantise(array: Array, encoding: QuantParams) -> Array:
+    """The integers that stand for real numbers best, in float64: rounded to the grid and clamped to its ends.
+
+    A NaN, for which no integer stands, stays one.
+
+    Args:
+        array: real numbers of any shape.
+        encoding: per tensor, or per channel along its axis.
+    """
+    scale, zero_point = (_along(v, encoding, array.ndim) for v in (encoding.scales, encoding.zero_points))
+    steps = np.rint(array.astype(np.float64) / scale.astype(np.float64))
+    codes: Array = np.clip(steps + zero_point.astype(np.float64), encoding.qmin, encoding.qmax)
+    return codes
+
+
 def numbers(array: Array, dtype: str) -> Array | None:
     """The numbers in an array that may hold their bits only; None for a dtype that has no error metric.
 

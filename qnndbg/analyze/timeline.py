@@ -1,7 +1,6 @@
 """The dtype, encoding and error of one value at every stage, from the float model to the program.
 
-Stages are joined by provenance: a node of a partition descends from nodes of the exported graph, which has
-the names of the quantised and the annotated one.
+Stages are joined by what computes the same value in each; see :mod:`qnndbg.analyze.descent`.
 """
 
 from __future__ import annotations
@@ -11,15 +10,14 @@ from collections.abc import Iterator, Mapping
 from msgspec import Struct, structs
 
 from qnndbg.analyze.delegates import delegate_outputs
+from qnndbg.analyze.descent import GETITEM, Staged, kind
 from qnndbg.analyze.verdict import SAME_NUMBERS_DB
 from qnndbg.model.graph import Arg, Atom, Graph, Node, QuantParams, Ref
 from qnndbg.model.recording import QnnGraph, QnnTensor, Stage
 from qnndbg.recording.store import Recording
 
-NAMED: tuple[Stage, ...] = ("annotation", "quantized", "export")
-"""Stages whose nodes have the names of the exported graph."""
-EDGE: tuple[Stage, ...] = ("edge", "transform")
-"""Stages whose nodes have the names of the edge graph, as those of partitions mostly do."""
+STAGES: tuple[Stage, ...] = ("annotation", "quantized", "export", "edge", "transform")
+"""Those with a graph of the whole method, in their order."""
 
 MEASURED = {"reference": "preprocess", "htp-tapped": "qnn"}
 """Rungs to the stages that they execute, where the names differ."""
@@ -64,7 +62,7 @@ def timeline(recording: Recording, method: str, partition: int, tensor: str) -> 
     found = {t.name: t for t in qnn.tensors}[tensor]
     last = recording.graph(qnn.graph)
     node = next((n for n in last.nodes if n.name == found.node), None)
-    steps = list(_stages(recording, method, node, found.output)) if node is not None else []
+    steps = list(_stages(recording, method, last, node, found.output)) if node is not None else []
     if node is not None:
         steps.append(_step("preprocess", node, found.output))
     steps.append(
@@ -81,7 +79,7 @@ def timeline(recording: Recording, method: str, partition: int, tensor: str) -> 
 def encodings_of_export(recording: Recording, method: str) -> Mapping[str, QuantParams]:
     """The encoding of each op of the quantised model, by the op's name in the exported graph."""
     graph = recording.first_graph("export", method)
-    return _explicit(graph) if graph is not None else {}
+    return explicit_encodings(graph) if graph is not None else {}
 
 
 def _measured(
@@ -101,30 +99,27 @@ def _measured(
     }
 
 
-def _stages(recording: Recording, method: str, node: Node, output: int) -> Iterator[Step]:
-    ancestor = node.origin.ancestors[-1] if node.origin.ancestors else ""
-    for stage in NAMED:
+def _stages(recording: Recording, method: str, last: Graph, node: Node, output: int) -> Iterator[Step]:
+    exported = recording.first_graph("export", method)
+    here = Staged("preprocess", last, exported)
+    part = here.is_part(node)
+    for stage in STAGES:
         graph = recording.last_graph(stage, method)
-        if graph is None:
+        twin = Staged(stage, graph, exported).twin(node, here) if graph is not None else None
+        if twin is None or graph is None:
             continue
-        encodings = _explicit(graph)
-        twin = next((n for n in graph.nodes if n.name == ancestor), None)
-        if twin is not None:
-            yield _step(stage, twin, output, encodings.get(twin.name))
-    for stage in EDGE:
-        graph = recording.last_graph(stage, method)
-        twin = _twin(graph, node) if graph is not None else None
-        if twin is not None and graph is not None:
-            yield _step(stage, twin, output, twin.encoding or _explicit(graph).get(twin.name))
+        encoding = twin.encoding or explicit_encodings(graph).get(_picked(graph, twin, output))
+        # What a part of an op computes is not the value whose encoding stands there.
+        of_other = part and kind(twin) != kind(node)
+        yield _step(stage, twin, output, None if of_other else encoding)
 
 
-def _twin(graph: Graph, node: Node) -> Node | None:
-    """The node of the same name; else one of the same op and ancestry."""
-    named = next((n for n in graph.nodes if n.name == node.name), None)
-    if named is not None or not node.origin.ancestors:
-        return named
-    alike = (n for n in graph.nodes if (n.target, n.origin.ancestors) == (node.target, node.origin.ancestors))
-    return next(alike, None)
+def _picked(graph: Graph, node: Node, output: int) -> str:
+    """The node whose value is an output of a node: itself, or what picks it of several."""
+    for reader in graph.nodes if node.multiple else ():
+        if reader.target == GETITEM and reader.args == (Ref(node.name), output):
+            return reader.name
+    return node.name
 
 
 def _step(stage: str, node: Node, output: int, encoding: QuantParams | None = None) -> Step:
@@ -160,7 +155,7 @@ def _ports(recording: Recording, method: str, qnn: QnnGraph, tensor: QnnTensor) 
             yield Step(stage="program", name=f"output {number}", dtype=port.dtype, shape=port.shape)
 
 
-def _explicit(graph: Graph) -> dict[str, QuantParams]:
+def explicit_encodings(graph: Graph) -> dict[str, QuantParams]:
     """Encodings that stand in quantise nodes, by the name of the node whose value they round."""
     found: dict[str, QuantParams] = {}
     for node in graph.nodes:

@@ -20,8 +20,11 @@ def twins(float_model: Graph, quantised: Graph) -> Mapping[str, Node]:
         quantised: with explicit quantise and dequantise ops.
     """
     ops, others = _ops(float_model), _ops(quantised)
-    matcher = SequenceMatcher(a=[_key(n) for n in ops], b=[_key(n) for n in others], autojunk=False)
+    keys, other_keys = [_key(n) for n in ops], [_key(n) for n in others]
     pairs = {node.name: twin for node, twin in zip(_inputs(float_model), _inputs(quantised), strict=False)}
+    if keys == other_keys:  # mostly, and the search takes long
+        return pairs | {one.name: other for one, other in zip(ops, others, strict=True)}
+    matcher = SequenceMatcher(a=keys, b=other_keys, autojunk=False)
     for one, other, size in matcher.get_matching_blocks():
         for i in range(size):
             pairs[ops[one + i].name] = others[other + i]

@@ -76,7 +76,7 @@ def blamed(
     name = culprit_name(culprit)
     where = where_of(culprit.module, culprit.source)
     does = "begins" if kind == "amplification" else "is made"
-    told = culprit.measured or (culprit.explained is not None and abs(culprit.explained - 1.0) <= EXPLAINED)
+    told = culprit.measured or culprit.explained is None or abs(culprit.explained - 1.0) <= EXPLAINED
     share = f"{percent(culprit.share)} of the error" if told else "as far as can be told, the error"
     at = f"{name}{f' ({where})' if where else ''}"
     text = (

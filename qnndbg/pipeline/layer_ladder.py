@@ -12,6 +12,7 @@ from collections.abc import Container, Iterator, Mapping, Sequence
 import numpy as np
 import torch
 
+from qnndbg.analyze.descent import GETITEM
 from qnndbg.analyze.metrics import measure
 from qnndbg.analyze.normalize import saturate, saturate_infinite
 from qnndbg.analyze.twins import twins
@@ -28,7 +29,6 @@ BEFORE_EXPORT = frozenset({"eager", "annotation", "quantized"})
 """Rungs whose graphs are paired with the exported one op by op."""
 NAMED_AS_LAST = frozenset({"edge", "transform"})
 """Rungs whose nodes have the names of those in the partitions."""
-GETITEM = "operator.getitem"
 KEEPING = frozenset({"view_copy", "squeeze_copy", "unsqueeze_copy", "permute_copy"})
 """Ops that decompositions and layouts put behind an op, and that leave its numbers alone."""
 

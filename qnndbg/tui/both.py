@@ -62,7 +62,7 @@ class Both:
 
     def _pass(self, session: Session, position: int) -> PassAt | None:
         """The run of the same pass in the same stage; of several, the one of the same number."""
-        ours, theirs = session.recording.passes, self.other(session).recording.passes
+        ours, theirs = session.passes, self.other(session).recording.passes
         event = ours[position]
 
         def key(i: int, events: tuple[PassEvent, ...]) -> tuple[str, str, str, int | None]:

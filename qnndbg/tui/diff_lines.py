@@ -89,7 +89,7 @@ def _head(diff: Diff, a: Session, b: Session, width: int) -> Iterator[Line]:
 def _pass_place(session: Session, run: PassRun | None) -> Place | None:
     if run is None:
         return None
-    at = (i for i, event in enumerate(session.recording.passes) if event.index == run.index)
+    at = (i for i, event in enumerate(session.passes) if event.index == run.index)
     return PassAt(next(at, 0))
 
 

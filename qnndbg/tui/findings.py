@@ -66,7 +66,7 @@ class Findings(Page):
         session = self.session
         if found.where in session.named:
             return session.named[found.where]
-        for i, event in enumerate(session.recording.passes):
+        for i, event in enumerate(session.passes):
             if event.name and event.name == found.where:
                 return PassAt(i)
         return NodeAt(found.where)

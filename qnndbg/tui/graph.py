@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import ClassVar
 
 from rich.text import Text
@@ -15,7 +16,7 @@ from qnndbg.tui.page import Page
 from qnndbg.tui.places import GraphAt, NodeAt, Place
 from qnndbg.tui.sheet import Content, Line, Lines, Sheet
 from qnndbg.tui.state import Session
-from qnndbg.tui.twins import layer_of, twin
+from qnndbg.tui.twins import descendant, twin
 from qnndbg.tui.walk import Stop, Walk
 
 
@@ -73,10 +74,10 @@ class _OverGraphs(Page):
             at = graphs[(start + by * step) % len(graphs)]
             try:
                 walk = self.session.walk(at)
+                name = twin(self.session, stop, self.at, at) if stop is not None else ""
             except QnndbgError as error:
                 self.shell.say(error.fact, bad=True)
                 continue
-            name = twin(stop, self.at, at, walk) if stop is not None else ""
             if name or stop is None or stop.kind == "output":
                 self.at, self.walk_graph = at, walk
                 self.moved_to(at, name)
@@ -86,7 +87,11 @@ class _OverGraphs(Page):
 
     def action_layer(self) -> None:
         """Open the errors of the value."""
-        key = layer_of(self.session, self.at, self.stop) if self.stop is not None else None
+        try:
+            key = descendant(self.session, self.at, self.stop) if self.stop is not None else None
+        except QnndbgError as error:
+            self.shell.say(error.fact, bad=True)
+            return
         if key is None:
             self.shell.say("no QNN tensor stands for it", bad=True)
         else:
@@ -153,9 +158,9 @@ class NodePage(_OverGraphs):
         Binding("u", "undo", "Step back", show=False),
     ]
 
-    def __init__(self, session: Session, at: GraphAt, name: str) -> None:
+    def __init__(self, session: Session, at: GraphAt, name: str, folder: Path) -> None:
         super().__init__(session, at)
-        self.node_name = name
+        self.node_name, self.folder = name, folder
         self.trail: list[tuple[GraphAt, str]] = []
         self._mine = 0
 
@@ -178,7 +183,9 @@ class NodePage(_OverGraphs):
         self.show_status()
 
     def _around(self, width: int) -> Content:
-        lines, self._mine = graph_lines.around(self.session, self.at, self.walk_graph, self.node_name, width)
+        lines, self._mine = graph_lines.around(
+            self.session, self.at, self.walk_graph, self.node_name, self.folder, width
+        )
         return Lines(lines)
 
     @property

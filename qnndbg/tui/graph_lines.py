@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 
 from rich.text import Text
 
 from qnndbg.analyze.phrases import short_op
 from qnndbg.report import units
+from qnndbg.tui.culprit import evidence
 from qnndbg.tui.page import blank, title
 from qnndbg.tui.places import GraphAt, NodeAt
 from qnndbg.tui.sheet import Line
@@ -65,14 +67,16 @@ def node_line(session: Session, at: GraphAt, stop: Stop, width: int, room: int) 
     return Line(cut(text, width), NodeAt(stop.name, at), stop)
 
 
-def around(session: Session, at: GraphAt, walk: Walk, name: str, width: int) -> tuple[list[Line], int]:
+def around(
+    session: Session, at: GraphAt, walk: Walk, name: str, folder: Path, width: int
+) -> tuple[list[Line], int]:
     """What lies around a node, and the number of its own line."""
     stop = walk.stops[name]
     lines = [title("Reads", "← goes to the one under the cursor, or the first")]
     lines += [*_side(session, at, walk, stop.inputs, "inputs", width)] or [_nothing()]
     lines.append(blank())
     mine = len(lines)
-    lines += [*_here(session, at, stop, width), blank()]
+    lines += [*_here(session, at, stop, width), *evidence(session, at, stop, folder, width), blank()]
     lines.append(title("Read by", "→ goes to the one under the cursor, or the first"))
     lines += [*_side(session, at, walk, walk.users.get(name, ()), "users", width)] or [_nothing()]
     return lines, mine

@@ -68,7 +68,7 @@ def _bisect(session: Session, page: Page) -> list[str]:
     if isinstance(place, OutputAt):
         method, output, sample = place.method, place.output, place.sample
     elif isinstance(place, PassAt):
-        method = session.recording.passes[place.position].method or method
+        method = session.passes[place.position].method or method
     found = ["--output", str(output)]
     found += ["--method", method] if method != "forward" else []
     found += ["--sample", str(sample)] if sample else []

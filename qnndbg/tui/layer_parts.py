@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from rich.text import Text
@@ -44,12 +45,17 @@ def facts(layer: LayerResult, folder: Path, width: int) -> Iterator[Line]:
         yield Line(cut(text, width), place, layer)
     if layer.reason:
         yield Line(Text(f"{units.BROKEN} not compared: {layer.reason}", "warn"), data=layer)
-    at = layer.source.rpartition(":")[2]
-    for number, code in lines_around(folder, layer.source):
+    yield from code_lines(folder, layer.source, width)
+
+
+def code_lines(folder: Path, source: str, width: int) -> Iterator[Line]:
+    """The lines of the user's code around ``file:line``, where the file is at hand."""
+    at = source.rpartition(":")[2]
+    for number, code in lines_around(folder, source):
         here = str(number) == at
         yield Line(
             cut(Text(f"{'▶' if here else ' '}{number:>5}  {code}", "strong" if here else "faint"), width),
-            data=layer.source,
+            data=source,
         )
 
 
@@ -162,7 +168,7 @@ def worst(found: Elements, side: str, step: float | None, place: TensorAt, width
             f"{real_text(element.reference):>11} {real_text(element.target):>11} {real_text(error):>11}  ",
             (lsb, "made"),
         )
-        yield Line(cut(text, width), place, element)
+        yield Line(cut(text, width), replace(place, element=element.index), element)
 
 
 def neighbours(session: Session, key: LayerAt, qnn: QnnGraph, width: int) -> Iterator[Line]:

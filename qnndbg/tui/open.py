@@ -10,6 +10,8 @@ from qnndbg.tui.places import FindingAt, GraphAt, LayerAt, NodeAt, OutputAt, Pag
 from qnndbg.tui.state import Session
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from qnndbg.tui.app import QnndbgApp
 
 
@@ -53,7 +55,7 @@ def page_for(app: QnndbgApp, place: Place) -> Page:
 
             return GraphPage(session, place)
         case NodeAt():
-            return _node(session, place)
+            return _node(session, place, app.source)
         case TensorAt():
             from qnndbg.tui.tensor import TensorPage
 
@@ -90,14 +92,14 @@ def _main(session: Session, name: str, query: str) -> Page:
             return Overview(session)
 
 
-def _node(session: Session, place: NodeAt) -> Page:
+def _node(session: Session, place: NodeAt, folder: Path) -> Page:
     from qnndbg.tui.graph import NodePage
     from qnndbg.tui.twins import find
 
     at = place.graph or find(session, place.name)
     if at is None or place.name not in session.walk(session.located(at)).stops:
         raise UsageError(f"no graph of the recording has a node {place.name}")
-    return NodePage(session, at, place.name)
+    return NodePage(session, at, place.name, folder)
 
 
 def _output(session: Session, place: OutputAt) -> Page:

@@ -19,10 +19,10 @@ from qnndbg.analyze.verdict import SAME_NUMBERS_DB, final_rung, quality
 from qnndbg.model.result import Rung, Source
 from qnndbg.report import ladder, units
 from qnndbg.report.findings import output_of
+from qnndbg.tui.culprit import place_of
 from qnndbg.tui.page import Page, blank, title
 from qnndbg.tui.places import FindingAt, NodeAt, OutputAt, PageAt, PassAt, Place
 from qnndbg.tui.sheet import Content, Line, Lines, Sheet
-from qnndbg.tui.twins import called
 from qnndbg.tui.words import SIGNS, wrapped
 
 WIDE = 110
@@ -121,18 +121,15 @@ class Overview(Page):
         if verdict.culprit in session.named:
             return session.named[verdict.culprit]
         sources = [s for s in session.answer.sources if s.name == verdict.culprit]
-        return self._place_of(sources[0]) if sources else PageAt("layers")
+        return place_of(self.session, sources[0]) if sources else PageAt("layers")
 
     def _pass_named(self, name: str) -> Place:
-        events = self.session.recording.passes
+        events = self.session.passes
         known = {change.event for change in self.session.recording.pass_changes}
         for i, event in enumerate(events):
             if event.name == name and (not known or event.index in known):
                 return PassAt(i)
         return PageAt("passes")
-
-    def _place_of(self, source: Source) -> Place:
-        return self.session.named.get(source.name) or NodeAt(called(self.session, source.name))
 
     def _ladder(self, width: int) -> Iterator[Line]:
         rungs = self.session.answer.ladder
@@ -173,7 +170,7 @@ class Overview(Page):
         """The pass that is to blame for a rung, else its values."""
         for change in self.session.recording.pass_changes:
             if (change.before, change.method, change.sample) == (rung.name, rung.method, rung.sample):
-                events = self.session.recording.passes
+                events = self.session.passes
                 return PassAt(next(i for i, event in enumerate(events) if event.index == change.event))
         return OutputAt(rung.name, rung.method, rung.sample, rung.output)  # type: ignore[arg-type]
 
@@ -227,7 +224,7 @@ class Overview(Page):
                     (f"  {where}" if where else "", "faint"),
                 )
                 text.truncate(width, overflow="ellipsis")
-                yield Line(text, self._place_of(source), source)
+                yield Line(text, place_of(self.session, source), source)
             if len(worst) > SHOWN_SOURCES:
                 more = f"  and {len(worst) - SHOWN_SOURCES} more"
                 yield Line(Text(more, "faint"), PageAt("layers"))

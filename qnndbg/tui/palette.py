@@ -76,7 +76,7 @@ class Places(Provider):
             sign = f"{units.MADE_HERE} " if key in session.made else ""
             names = " ".join(part for part in (key.tensor, short_op(layer.op), layer.module) if part)
             yield "layer", sign + names, key
-        for i, event in enumerate(session.recording.passes):
+        for i, event in enumerate(session.passes):
             if event.name:
                 mark = " (changed the graph)" if event.changed else ""
                 yield "pass", f"{event.name} in {event.stage}{mark}", PassAt(i)

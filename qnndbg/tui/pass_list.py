@@ -34,7 +34,7 @@ class Group(NamedTuple):
 def groups_of(session: Session) -> tuple[Group, ...]:
     """All stages in the order in which they ran."""
     found: list[tuple[tuple[str, str, int | None], list[tuple[int, PassEvent]]]] = []
-    for i, event in enumerate(session.recording.passes):
+    for i, event in enumerate(session.passes):
         key = (event.stage, event.method, event.partition)
         if not found or found[-1][0] != key:
             found.append((key, []))
@@ -54,7 +54,7 @@ def notable(session: Session, event: PassEvent) -> bool:
 
 def count_nodes(session: Session) -> Iterator[None]:
     """Count the nodes of all graphs; yields before each, as that takes a while."""
-    for digest in dict.fromkeys(d for event in session.recording.passes for d in (event.before, event.after)):
+    for digest in dict.fromkeys(d for event in session.passes for d in (event.before, event.after)):
         if digest and digest not in session.node_counts:
             yield
             with suppress(QnndbgError):  # said when the pass is looked at
@@ -69,7 +69,7 @@ def lines_of(session: Session, unfolded: set[object], width: int) -> Iterator[Li
         unfolded: keys of the stages of which all passes are shown.
         width: cells of a line.
     """
-    several = len({e.method for e in session.recording.passes}) > 1
+    several = len({e.method for e in session.passes}) > 1
     for group in groups_of(session):
         runs = [(i, e) for i, e in group.events if e.name]
         changed = sum(e.changed for _, e in runs)

@@ -142,7 +142,7 @@ class Passes(Page):
     def _diff(self, width: int) -> Content:
         event = self.shown
         if event is None:
-            known = self.session.recording.passes
+            known = self.session.passes
             why = "Enter on a stage shows all of its passes, or only those that changed it"
             return Lines([Line(Text(f"  {why if known else 'no passes were recorded'}", "faint"))])
         where = (event.stage, event.method, event.partition)
@@ -179,7 +179,7 @@ class Passes(Page):
 
     def status(self) -> Text:
         """How many passes ran, and what the cursor is on."""
-        runs = [event for event in self.session.recording.passes if event.name]
+        runs = [event for event in self.session.passes if event.name]
         failed = sum(bool(event.error) for event in runs)
         changed = sum(event.changed for event in runs)
         shown = "all nodes" if self.everything else "changes only"
@@ -259,9 +259,7 @@ class Passes(Page):
             "seconds",
             "error",
         )
-        rows = [
-            [getattr(event, name) for name in names] for event in self.session.recording.passes if event.name
-        ]
+        rows = [[getattr(event, name) for name in names] for event in self.session.passes if event.name]
         return "passes", [list(names), *rows]
 
 

@@ -69,6 +69,8 @@ class TensorAt:
     """Name and tensor of each side; what follows the first is held against it."""
     layer: LayerAt | None = None
     """The QNN tensor whose encoding the integers have."""
+    element: tuple[int, ...] | None = None
+    """The element to begin at."""
 
 
 @dataclass(frozen=True, slots=True)

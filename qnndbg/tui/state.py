@@ -14,11 +14,14 @@ from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
+from msgspec.structs import replace
+
+from qnndbg.analyze.descent import Staged
 from qnndbg.analyze.side_by_side import Row, side_by_side
 from qnndbg.analyze.verdict import empty_comparison, sources, victims
 from qnndbg.errors import QnndbgError
 from qnndbg.model.graph import Graph, TensorRef
-from qnndbg.model.recording import Manifest, QnnGraph, RunnerName
+from qnndbg.model.recording import Manifest, PassEvent, QnnGraph, RunnerName
 from qnndbg.model.result import Comparison, LayerResult
 from qnndbg.recording.store import Recording
 from qnndbg.report.layers import lsb_or_ulp
@@ -80,6 +83,7 @@ class Session:
         self.name = recording.folder.name
         self.graph = self.recording.graph
         self.walk = functools.lru_cache(maxsize=KEPT_GRAPHS)(self._walk)
+        self.staged = functools.lru_cache(maxsize=KEPT_GRAPHS)(self._staged)
         self.rows_of = functools.lru_cache(maxsize=KEPT_DIFFS)(self._rows_of)
         self.saturation: dict[LayerAt, float | None] = {}
         """Share of the HTP's values at an end of their range; filled in behind the table's back."""
@@ -109,7 +113,7 @@ class Session:
             for digest in [at.digest for at in self.graphs if at.digest][:READY_GRAPHS]:
                 yield
                 self.graph(digest)
-            changed = (event for event in self.recording.passes if event.changed and event.name)
+            changed = (event for event in self.passes if event.changed and event.name)
             if first := next(changed, None):
                 yield
                 self.rows_of(first.before, first.after)
@@ -119,6 +123,20 @@ class Session:
         """The comparison, or an empty one if the recording did not get that far."""
         with unscanned():
             return self.recording.comparison() or empty_comparison()
+
+    @cached_property
+    def passes(self) -> tuple[PassEvent, ...]:
+        """All pass events; quantising, which no hook sees from within, begins with the annotated graph."""
+        annotated: dict[str, str] = {}
+        found: list[PassEvent] = []
+        for event in self.recording.passes:
+            before = annotated.get(event.method, "")
+            if event.stage == "annotation" and event.after:
+                annotated[event.method] = event.after
+            elif event.stage == "quantized" and before and event.before in {"", event.after} and event.after:
+                event = replace(event, before=before, changed=before != event.after)
+            found.append(event)
+        return tuple(found)
 
     @cached_property
     def layers(self) -> dict[LayerAt, LayerResult]:
@@ -215,6 +233,15 @@ class Session:
             return walk_of_qnn(graph) if graph is not None else Walk()
         at = self.located(at)
         return walk_of_graph(self.graph(at.digest)) if at.digest else Walk()
+
+    def _staged(self, at: GraphAt) -> Staged | None:
+        """A graph with what its nodes descend from; that of QNN is its partition's last."""
+        if at.stage == "qnn":
+            qnn = self.qnn(at.method, at.partition)
+            at = GraphAt("preprocess", at.method, at.partition, qnn.graph if qnn is not None else "")
+        at = self.located(at)
+        exported = self.recording.first_graph("export", at.method)
+        return Staged(at.stage, self.graph(at.digest), exported) if at.digest else None
 
     def _rows_of(self, before: str, after: str) -> tuple[Row, ...]:
         """Two snapshots side by side."""

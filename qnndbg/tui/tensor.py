@@ -11,7 +11,7 @@ from rich.text import Text
 from textual.binding import Binding, BindingType
 from textual.widget import Widget
 
-from qnndbg.analyze.elements import Pair, look, real
+from qnndbg.analyze.elements import Pair, codes, look, real
 from qnndbg.analyze.normalize import Array, same_rank
 from qnndbg.model.graph import QuantParams
 from qnndbg.report import units
@@ -24,6 +24,8 @@ from qnndbg.tui.walk import shape_text
 
 CELL = 11
 LABEL = 7
+CODE_DIGITS = 8
+"""Whole numbers of fewer digits are shown whole."""
 
 
 class Grid:
@@ -53,13 +55,17 @@ class Grid:
         text = Text(f"{index:>{LABEL - 2}}  ", "faint", end="")
         if values is None:
             return Line(text.append("no numbers of this dtype can be shown"))
-        for value, bad in zip(*values, strict=True):
-            text.append(f"{_cell(value):>{CELL}}", "made" if bad else "")
+        at = self.page.element
+        for i, (value, bad) in enumerate(zip(*values, strict=True), self.page.column):
+            here = at is not None and (*self.page.index, index, i)[-len(at) :] == at
+            text.append(f"{_cell(value):>{CELL}}", "found" if here else "made" if bad else "")
         return Line(text, data={"index": [*self.page.index, index], "values": [v.item() for v in values[0]]})
 
 
 def _cell(value: np.generic) -> str:
     item = value.item()
+    if isinstance(item, float) and item.is_integer() and abs(item) < 10**CODE_DIGITS:
+        return str(int(item)).replace("-", "−")
     return str(item) if isinstance(item, (bool, int)) else real_text(float(f"{item:.4g}"))
 
 
@@ -94,6 +100,13 @@ class TensorPage(Page):
         self.is_raw = False
         self.column = 0
         self.flat = 0
+        self.element = place.element
+        """The element that is marked."""
+
+    def on_mount(self) -> None:
+        """Begin at an element, if one is given."""
+        if self.element is not None:
+            self.call_after_refresh(self.show_element, self.element)
 
     @property
     def label(self) -> str:  # type: ignore[override]
@@ -150,15 +163,25 @@ class TensorPage(Page):
         array = self.sides[name]
         if array.ndim != len(where):
             return None
-        encoding = None if self.is_raw else self.encoding
-        return real(array, encoding, where, self.dtypes[name])
+        if self.as_codes and self.encoding is not None:
+            return codes(array, self.encoding, where, self.dtypes[name])
+        return real(array, None if self.is_raw else self.encoding, where, self.dtypes[name])
+
+    @property
+    def as_codes(self) -> bool:
+        """Whether real numbers are shown as the integers that the other side has of them."""
+        integers = any(side.dtype.kind in "iu" for side in self.sides.values())
+        return self.is_raw and integers and self.encoding is not None
 
     def status(self) -> Text:
         """Which side and slice, and what its numbers are."""
         name = self._names()[0]
         outer = ", ".join(map(str, self.index))
         where = f" slice [{outer}{', ' if outer else ''}:, :] of" if self.outer else ""
-        kind = "raw" if self.is_raw else "real"
+        quantised = ", ".join(n for n in self._names() if self.sides[n].dtype.kind == "f")
+        kind = "real" if not self.is_raw else "raw codes" if self.as_codes else "raw"
+        if self.as_codes and quantised:
+            kind = f"raw codes, {quantised} in the same encoding"
         text = f" {self.view} ({kind}) ·{where} {self.dtypes[name]} {shape_text(self.shape)}"
         others = " ".join(f"[{v}]" if v == self.view else v for v in self.views)
         return Text.assemble(text, (f" · sides: {others}", "faint"))
@@ -208,15 +231,17 @@ class TensorPage(Page):
             self.shell.say("no element differs")
             return
         self.show_element(found.worst[0].index)
+        self.shell.say(f"the largest error is at [{', '.join(map(str, found.worst[0].index))}]")
 
     def show_element(self, index: tuple[int, ...]) -> None:
-        """Show the slice in which an element is, with the cursor on its row."""
+        """Show the slice in which an element is, marked, with the cursor on its row."""
+        self.element = index
         count = max((self.query_one("#tensor", Sheet).columns - LABEL) // CELL, 1)
         if index:
             self.column = index[-1] // count * count
         self.flat = int(np.ravel_multi_index(index[:-2], self.outer)) if self.outer else 0
         self.query_one("#tensor", Sheet).rebuild(index[-2] if len(index) > 1 else 0)
-        self.shell.say(f"the largest error is at [{', '.join(map(str, index))}]")
+        self.show_status()
 
     def _again(self) -> None:
         self.query_one("#tensor", Sheet).rebuild()

@@ -1,39 +1,32 @@
-"""The same value in another graph: found by QNN tensor, by name, or by the node that it descends from."""
+"""The same value in another graph: found by QNN tensor, and by what it descends from."""
 
 from __future__ import annotations
 
+from qnndbg.analyze.descent import GETITEM
 from qnndbg.tui.places import GraphAt, LayerAt
 from qnndbg.tui.state import Session
-from qnndbg.tui.walk import Stop, Walk
+from qnndbg.tui.walk import Stop
 
 
-def twin(stop: Stop, here: GraphAt, there: GraphAt, walk: Walk) -> str:
+def twin(session: Session, stop: Stop, here: GraphAt, there: GraphAt) -> str:
     """The name of a value in another graph; empty if nothing there stands for it.
 
     Args:
+        session: which has both graphs.
         stop: the value.
         here: its graph.
         there: the other graph.
-        walk: the other graph, to walk in.
     """
-    node = stop.tensors[0] if here.stage == "qnn" and stop.tensors else stop.name
-    if there.stage == "qnn":
-        names = (name for name, other in walk.stops.items() if node in other.tensors or name == stop.name)
-        return next(names, "")
-    if node in walk.stops:
-        return node
-    for ancestor in reversed(stop.ancestors):
-        if ancestor in walk.stops:
-            return ancestor
-    alike = [o for o in walk.stops.values() if _related(stop, o)]
-    return next((o.name for o in alike if o.op == stop.op), alike[-1].name if alike else "")
-
-
-def _related(stop: Stop, other: Stop) -> bool:
-    if not other.ancestors:
-        return False
-    descends = other.ancestors[-1] == stop.name
-    return descends or (bool(stop.ancestors) and other.ancestors == stop.ancestors)
+    mine, other = session.staged(here), session.staged(there)
+    if mine is None or other is None:
+        return ""
+    node = mine.named.get(stop.tensors[0] if here.stage == "qnn" and stop.tensors else stop.name)
+    found = other.twin(node, mine) if node is not None else None
+    if found is None:
+        return ""
+    if there.stage != "qnn":
+        return found.name
+    return next((name for name, s in session.walk(there).stops.items() if found.name in s.tensors), "")
 
 
 def find(session: Session, name: str) -> GraphAt | None:
@@ -64,3 +57,18 @@ def layer_of(session: Session, at: GraphAt, stop: Stop) -> LayerAt | None:
             if LayerAt(at.method, partition, tensor) in session.layers:
                 return LayerAt(at.method, partition, tensor)
     return session.named.get(stop.name) if at.stage in {"transform", "preprocess"} else None
+
+
+def descendant(session: Session, at: GraphAt, stop: Stop) -> LayerAt | None:
+    """The QNN tensor that a value of any stage became; of a constant, that of the op that reads it."""
+    key = layer_of(session, at, stop)
+    if key is not None or at.stage == "qnn":
+        return key
+    for partition in session.partitions.get(at.method, ()):
+        name = twin(session, stop, at, GraphAt("qnn", at.method, partition))
+        if (key := LayerAt(at.method, partition, name)) in session.layers:
+            return key
+    walk = session.walk(at)
+    near = walk.users.get(stop.name, ()) if stop.kind == "weight" else ()
+    near = stop.inputs if stop.op == GETITEM else near
+    return next((k for n in near if (k := descendant(session, at, walk.stops[n])) is not None), None)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from qnndbg.analyze import elements
-from qnndbg.analyze.elements import Pair, Worst, look, saturated, slabs
+from qnndbg.analyze.elements import Pair, Worst, codes, look, saturated, slabs
 from qnndbg.model.graph import QuantParams
 
 CODE = QuantParams(scales=(0.5,), zero_points=(10,), qmin=0, qmax=255, dtype="uint8")
@@ -101,3 +101,20 @@ def test_numbers_that_floats_cannot_divide_the_space_between_have_a_histogram(hu
     found = look(Pair(side, side * (1 + 1e-15)))
     assert found is not None
     assert sum(found.reference.counts) == 16
+
+
+def test_real_numbers_as_the_codes_that_stand_for_them() -> None:
+    numbers = np.array([[0.0, 0.24, 0.26, -5.0], [-7.0, 1e9, 122.5, np.nan]], np.float32)
+    found = codes(numbers, CODE, (slice(0, 2), slice(0, 4)))
+    assert found is not None
+    expected = np.array([[10, 10, 11, 0], [0, 255, 255, np.nan]])
+    assert np.array_equal(found, expected, equal_nan=True)
+
+
+def test_codes_of_a_slab_are_in_the_encodings_of_its_channels() -> None:
+    encoding = QuantParams(
+        scheme="per_channel", scales=(1.0, 0.5), zero_points=(0, 3), qmin=-8, qmax=7, dtype="int8", axis=0
+    )
+    found = codes(np.ones((2, 3), np.float32), encoding, (slice(1, 2), slice(0, 3)))
+    assert found is not None
+    assert found.tolist() == [[5, 5, 5]]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
+from qnndbg.analyze.descent import Staged
 from qnndbg.analyze.phrases import short_op
 from qnndbg.analyze.rules.context import Context, finding
 from qnndbg.analyze.timeline import encodings_of_export
@@ -72,8 +73,9 @@ def _io(context: Context) -> Iterator[Finding]:
 
 
 def _of_partition(context: Context, graph: QnnGraph) -> Iterator[Finding]:
-    nodes = {node.name: node for node in context.last_graphs[graph.method, graph.partition].nodes}
-    exported = encodings_of_export(context.recording, graph.method)
+    last = context.last_graphs[graph.method, graph.partition]
+    here = Staged("preprocess", last, context.recording.first_graph("export", graph.method))
+    nodes, exported = here.named, encodings_of_export(context.recording, graph.method)
     for tensor in graph.tensors:
         node = nodes.get(tensor.node)
         if node is None or node.encoding is None or tensor.kind == "static" or node.multiple:
@@ -88,7 +90,7 @@ def _of_partition(context: Context, graph: QnnGraph) -> Iterator[Finding]:
                 origin=node.origin,
                 method=graph.method,
             )
-        before = exported.get(node.origin.ancestors[-1]) if node.origin.ancestors else None
+        before = None if here.is_part(node) else exported.get(here.ancestor(node))
         if before is not None and not node.origin.created_by and not same_grid(before, node.encoding):
             yield finding(
                 "QD205",
@@ -103,7 +105,7 @@ def _of_partition(context: Context, graph: QnnGraph) -> Iterator[Finding]:
     yield from _unfitting(graph.method, nodes)
 
 
-def _requantised(method: str, nodes: dict[str, Node]) -> Iterator[Finding]:
+def _requantised(method: str, nodes: Mapping[str, Node]) -> Iterator[Finding]:
     for node in nodes.values():
         for user, encoding in node.requantize.items():
             if node.encoding is not None and not same_grid(node.encoding, encoding):
@@ -118,7 +120,7 @@ def _requantised(method: str, nodes: dict[str, Node]) -> Iterator[Finding]:
                 )
 
 
-def _unfitting(method: str, nodes: dict[str, Node]) -> Iterator[Finding]:
+def _unfitting(method: str, nodes: Mapping[str, Node]) -> Iterator[Finding]:
     for node in nodes.values():
         encoding, shape = node.encoding, node.constant.shape if node.constant is not None else ()
         if encoding is None or encoding.scheme != "per_channel" or not shape:

@@ -13,31 +13,33 @@ from qnndbg.errors import QnndbgError
 from qnndbg.tui import graph_lines
 from qnndbg.tui.page import Page
 from qnndbg.tui.places import GraphAt, NodeAt, Place
-from qnndbg.tui.sheet import Content, Line, Lines, Sheet
+from qnndbg.tui.sheet import Content, Line, Lines, Sheet, Whole
 from qnndbg.tui.state import Session
 from qnndbg.tui.twins import layer_of, twin
 from qnndbg.tui.walk import Stop, Walk
 
 
-class _Nodes:
+class _Nodes(Whole):
     """The nodes of a graph, each drawn when it is seen."""
 
     def __init__(self, session: Session, at: GraphAt, walk: Walk, width: int) -> None:
-        self.session, self.at, self.width = session, at, width
+        self.session, self.at = session, at
         self.stops, self.names = walk.stops, tuple(walk.stops)
         self.room = graph_lines.room_for(self.names, width)
 
     def __len__(self) -> int:
         return len(self.names)
 
-    def heading(self) -> Text | None:
-        """None."""
-        return None
-
     def line(self, index: int) -> Line:
         """A node."""
-        stop = self.stops[self.names[index]]
-        return graph_lines.node_line(self.session, self.at, stop, self.width, self.room)
+        return self._line(index, self.room)
+
+    def whole(self, index: int) -> str:
+        """A node whose name is not cut."""
+        return self._line(index, max(map(len, self.names))).text.plain.rstrip()
+
+    def _line(self, index: int, room: int) -> Line:
+        return graph_lines.node_line(self.session, self.at, self.stops[self.names[index]], room)
 
 
 class _OverGraphs(Page):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from functools import cached_property
 from typing import ClassVar
 
 from rich.cells import cell_len
@@ -17,7 +18,7 @@ from qnndbg.tui.columns import GAP, SIGN, Column, columns, fitted, widths
 from qnndbg.tui.page import Page
 from qnndbg.tui.places import LayerAt, PageAt, Place
 from qnndbg.tui.saturation import fill_in
-from qnndbg.tui.sheet import Content, Line, Sheet
+from qnndbg.tui.sheet import Content, Line, Sheet, Whole
 from qnndbg.tui.state import Session, key_of
 from qnndbg.tui.words import clipped
 
@@ -26,20 +27,26 @@ Row = LayerResult | str
 WHY_EMPTY = "no layer; Esc in the filter, or f and an empty line, shows all"
 
 
-class Table:
+class Table(Whole):
     """The rows that are shown, in their order.
 
     Args:
         session: what to look things up in.
         rows: layers and headings of groups.
+        columns: all of them.
         fit: columns and their widths.
         mark: the title of the column that is sorted by, with its direction.
     """
 
     def __init__(
-        self, session: Session, rows: Sequence[Row], fit: list[tuple[Column, int]], mark: tuple[str, str]
+        self,
+        session: Session,
+        rows: Sequence[Row],
+        columns: Sequence[Column],
+        fit: list[tuple[Column, int]],
+        mark: tuple[str, str],
     ) -> None:
-        self.session, self.rows, self.fit, self.mark = session, rows, fit, mark
+        self.session, self.rows, self.columns, self.fit, self.mark = session, rows, columns, fit, mark
 
     def __len__(self) -> int:
         return len(self.rows) or 1
@@ -73,11 +80,15 @@ class Table:
         )
         return Line(text, data={"module": name, "values": len(found), "sources": made, "effect": effect})
 
+    def _sign(self, layer: LayerResult) -> str:
+        key = key_of(layer)
+        made, inherited = key in self.session.made, key in self.session.inherited
+        return f"{units.MADE_HERE if made else units.INHERITED if inherited else ' '} "
+
     def _layer(self, layer: LayerResult) -> Line:
         key = key_of(layer)
         made = key in self.session.made
-        sign = units.MADE_HERE if made else units.INHERITED if key in self.session.inherited else " "
-        parts, spans, at = [f"{sign} "], [Span(0, SIGN, "made" if made else "faint")], SIGN
+        parts, spans, at = [self._sign(layer)], [Span(0, SIGN, "made" if made else "faint")], SIGN
         for column, size in self.fit:
             cell = clipped(column.cell(layer), size, column.clip)
             room = " " * (size - cell_len(cell))
@@ -87,6 +98,31 @@ class Table:
             parts.append(" " * GAP)
             at += len(parts[-2]) + GAP
         return Line(Text("".join(parts), spans=spans, end=""), key, layer)
+
+    @cached_property
+    def _all_widths(self) -> dict[str, int]:
+        """Cells of each column as it is copied, none left out and nothing cut."""
+        layers = [row for row in self.rows if not isinstance(row, str)]
+        return {c.name: max(map(len, (c.name, *map(c.cell, layers)))) for c in self.columns}
+
+    def whole_heading(self) -> str:
+        """The titles of all columns."""
+        return f"{'':{SIGN}}{self._padded(column.name for column in self.columns)}"
+
+    def whole(self, index: int) -> str:
+        """A row with all columns, as wide as they are."""
+        row = self.rows[index] if self.rows else ""
+        if isinstance(row, str):
+            return self.line(index).text.plain.rstrip()
+        return self._sign(row) + self._padded(column.cell(row) for column in self.columns)
+
+    def _padded(self, cells: Iterable[str]) -> str:
+        sizes = self._all_widths
+        found = (
+            f"{cell:{'>' if column.right else '<'}{sizes[column.name]}}"
+            for column, cell in zip(self.columns, cells, strict=True)
+        )
+        return (" " * GAP).join(found).rstrip()
 
     def _style(self, column: Column, layer: LayerResult, made: bool) -> str:
         if layer.reason:
@@ -160,9 +196,8 @@ class Layers(Page):
         self.rows = self._rows()
         self.shown = sum(not isinstance(row, str) for row in self.rows)
         self.fit = fitted(self.columns, widths(self.session), width)
-        return Table(
-            self.session, self.rows, self.fit, (self.columns[self.by].name, "↓" if self.falling else "↑")
-        )
+        mark = (self.columns[self.by].name, "↓" if self.falling else "↑")
+        return Table(self.session, self.rows, self.columns, self.fit, mark)
 
     def _rows(self) -> list[Row]:
         session = self.session

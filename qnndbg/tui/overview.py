@@ -226,7 +226,6 @@ class Overview(Page):
                     (source.detail, "faint"),
                     (f"  {where}" if where else "", "faint"),
                 )
-                text.truncate(width, overflow="ellipsis")
                 yield Line(text, self._place_of(source), source)
             if len(worst) > SHOWN_SOURCES:
                 more = f"  and {len(worst) - SHOWN_SOURCES} more"
@@ -242,7 +241,6 @@ class Overview(Page):
         for i, found in shown[:6]:
             sign, style = SIGNS[found.severity]
             text = Text.assemble((f"{sign} {found.rule}  ", style), f"{found.where}: {found.message}")
-            text.truncate(width, overflow="ellipsis")
             yield Line(text, FindingAt(i), found)
         if len(findings) > len(shown[:6]):
             more = len(findings) - len(shown[:6])
@@ -269,7 +267,7 @@ class Overview(Page):
             for (op, reason), count in fallbacks.items():
                 text = f"  {count} {op} on the CPU" + (f": {reason}" if reason else "")
                 node = next(f.node for f in method.fallbacks if (f.op, f.reason) == (op, reason))
-                yield Line(Text(units.clip_right(text, width), "warn"), NodeAt(node), method.fallbacks)
+                yield Line(Text(text, "warn"), NodeAt(node), method.fallbacks)
 
     def _environment(self, width: int) -> Iterator[Line]:
         manifest = self.session.recording.manifest

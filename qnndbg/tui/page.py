@@ -276,7 +276,7 @@ class Page(Screen[None]):
     def action_copy_line(self) -> None:
         """Copy the line under the cursor."""
         if self.sheet.line is not None:
-            self.shell.copy(self.sheet.line.text.plain.strip(), "the line")
+            self.shell.copy(self.sheet.content.whole(self.sheet.cursor).strip(), "the line")
 
     def action_copy_page(self) -> None:
         """Copy everything that the sheet holds."""

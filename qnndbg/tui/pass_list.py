@@ -108,7 +108,7 @@ def pass_text(session: Session, position: int, event: PassEvent, width: int) -> 
         else "says it changed it" if event.claimed_modified
         else ""
     )  # fmt: skip
-    text = Text.assemble(
+    return Text.assemble(
         (f"  {sign} ", style),
         (f"{position:>4} ", "faint"),
         (f"{units.clip_right(event.name, room):<{room}}", "" if event.changed or event.error else "faint"),
@@ -116,8 +116,6 @@ def pass_text(session: Session, position: int, event: PassEvent, width: int) -> 
         (f" {_seconds(event.seconds):>8}  ", "faint"),
         (what, style if sign != "~" else ""),
     )
-    text.truncate(width, overflow="ellipsis")
-    return text
 
 
 def _nodes(session: Session, event: PassEvent) -> str:

@@ -339,6 +339,27 @@ def test_a_line_is_copied_as_text_and_as_json(drive: Drive) -> None:
     drive(script)
 
 
+def test_what_the_screen_cuts_is_copied_whole(drive: Drive) -> None:
+    async def script(ui: Driver) -> None:
+        await ui.press("3", "right_square_bracket", "c")
+        line = ui.app.clipboard.split()
+        assert "aten_hardswish_1@0" in line
+        assert "encoder.block0.hardswish" in line  # 80 columns have no room for modules
+        assert "net.py:4" in line
+        await ui.press("C")
+        titles, first, *rest = ui.app.clipboard.splitlines()
+        assert titles.split()[:4] == ["#", "tensor", "op", "module"]
+        assert titles.index("module") == first.index("encoder.")
+        assert len(rest) == 9
+        assert "…" not in ui.app.clipboard
+        await ui.press("2", "right_square_bracket")
+        await ui.pilot.pause(0.3)
+        await ui.press("tab", "j", "c")
+        assert "aten_hardswish_1 = aten.hardswish(aten_convolution_0) f32 1×8×4×4" in ui.app.clipboard
+
+    drive(script)
+
+
 def test_the_table_is_exported_as_csv(drive: Drive, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 

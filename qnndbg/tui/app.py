@@ -23,6 +23,7 @@ from qnndbg.tui.keys import Help
 from qnndbg.tui.page import Page
 from qnndbg.tui.places import PageAt, Place
 from qnndbg.tui.state import Session
+from qnndbg.tui.trail import Trail
 
 if TYPE_CHECKING:
     from qnndbg.tui.both import Both
@@ -85,6 +86,7 @@ class QnndbgApp(App[None]):
         self.source = source
         self.both = None if other is None else _both(self.session, Session(other))
         self.home = "overview" if self.both is None else "diff"
+        self.trail = Trail(self)
         self.jobs: list[Job] = []
         self.leaving = False
         """Whether the user was told that a job still runs."""
@@ -136,23 +138,25 @@ class QnndbgApp(App[None]):
         """Open a place on top of where one is; a part of the recording that is damaged is said."""
         from qnndbg.tui.open import page_for
 
+        kept = self.trail.find(self.session, place) if isinstance(place, PageAt) else None
+        if kept is not None and kept is self.screen:
+            self.say(f"this is {kept.label} already")
+            return
         try:
-            page = page_for(self, place)
+            page = kept or page_for(self, place)
         except QnndbgError as error:
             self.say(error.fact, bad=True)
             return
         self.delay_update(OPENING)
         if isinstance(place, PageAt):
-            self._root(page, home=place.name == self.home)
+            self.trail.to_main(self.session, place, page)
         else:
             self.push_screen(page)
 
-    def _root(self, page: Page, *, home: bool) -> None:
-        """Make a page the only one above the first."""
-        while len(self.screen_stack) > 2:
-            self.pop_screen()
-        if len(self.screen_stack) == 1 or not home:
-            self.push_screen(page)
+    @property
+    def first(self) -> Page | None:
+        """The first page; None while it is made."""
+        return self.trail.find(self.session, PageAt(self.home))
 
     def cross(self, place: Place | None) -> None:
         """Go to the same place in the other recording."""
@@ -168,9 +172,7 @@ class QnndbgApp(App[None]):
 
     def back(self) -> None:
         """To the page before; the overview is the last."""
-        if len(self.screen_stack) > 2:
-            self.pop_screen()
-        else:
+        if not self.trail.back(self.first):
             self.say("this is the first page; q leaves")
 
     def action_main(self, name: str) -> None:
@@ -257,8 +259,7 @@ class QnndbgApp(App[None]):
             return
         self.both = _both(job.session, made)
         self.session, self.home = made, "overview"
-        while len(self.screen_stack) > 1:
-            self.pop_screen()
+        self.trail.forget()
         self.go(PageAt("overview"))
         self.say(f"this is {made.name}; 6 shows what differs from {job.session.name}, b goes there")
 

@@ -120,7 +120,7 @@ class Page(Screen[None]):
         width = self.size.width
         if not width:
             return
-        crumbs = [page.label for page in self.app.screen_stack if isinstance(page, Page)]
+        crumbs = [page.label for page in self.shell.trail.path(self.shell.first)]
         manifest = self.session.recording.manifest
         both = self.shell.both
         side = "" if both is None else "A " if self.session is both.a else "B "
@@ -177,7 +177,7 @@ class Page(Screen[None]):
         """There is nothing before the first page, and no other side of one recording."""
         if action == "cross":
             return self.shell.both is not None and self.here() is not None
-        return action != "back" or len(self.app.screen_stack) > 2 or bool(self.sheet.needle)
+        return action != "back" or self is not self.shell.first or bool(self.sheet.needle)
 
     def job_moved(self) -> None:
         """React to the progress of a job. A hook."""

@@ -386,6 +386,34 @@ def test_escape_goes_back_to_where_one_was(drive: Drive) -> None:
     drive(script)
 
 
+def test_a_page_is_found_by_its_number_as_it_was_left(drive: Drive) -> None:
+    async def script(ui: Driver) -> None:
+        await ui.press("3", "f")
+        await ui.type("op:gelu")
+        await ui.press("enter", "s", "s", "down")
+        left = ui.lines()
+        await ui.press("1", "3")
+        assert ui.lines() == left
+        await ui.press("enter", "5", "3")
+        assert ui.lines() == left
+
+    drive(script, size=(100, 24))
+
+
+def test_escape_behind_a_number_goes_to_the_page_one_came_from(drive: Drive) -> None:
+    async def script(ui: Driver) -> None:
+        await ui.press("3", "right_square_bracket", "enter", "5", "escape")
+        assert "aten.hardswish.default" in ui.lines()[1]
+        await ui.press("1")
+        assert ui.lines()[0].startswith(" Overview  ")
+        await ui.press("escape")
+        assert "aten.hardswish.default" in ui.lines()[1]
+        await ui.press("escape", "escape", "escape")
+        assert ui.lines()[0].startswith(" Overview  ")
+
+    drive(script)
+
+
 def test_a_theme_changes_at_once(drive: Drive) -> None:
     async def script(ui: Driver) -> None:
         before = ui.app.theme

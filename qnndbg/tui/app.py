@@ -50,7 +50,7 @@ HANG_UP = 2.0
 """Seconds between two looks at the terminal."""
 EXIT_HUNG_UP = 128 + 1
 """What a shell says of a process that the end of its terminal ended."""
-PAGES = ("layers", "passes", "graph", "layer", "tensor", "findings")
+PAGES = ("layers", "passes", "graph", "layer", "tensor", "findings", "log")
 """Modules of pages; not loaded at the start, which they would delay."""
 ONE = "there is one recording; qnndbg tui A B shows what differs"
 MAIN = ("overview", "passes", "layers", "graph", "findings")
@@ -70,6 +70,7 @@ class QnndbgApp(App[None]):
         *(Binding(str(i), f"main('{name}')", name.title()) for i, name in enumerate(MAIN, 1)),
         Binding("6", "main('diff')", "Diff"),
         Binding("7", "main('jobs')", "Jobs", show=False),
+        Binding("L", "main('log')", "Worker log", show=False),
         Binding("R", "job('record')", "Record again", show=False),
         Binding("B", "job('bisect')", "Search the pass in which an output is lost", show=False),
         Binding("question_mark", "help", "Help"),

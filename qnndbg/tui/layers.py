@@ -24,7 +24,6 @@ from qnndbg.tui.words import clipped
 
 Row = LayerResult | str
 """A layer, or the name of a module above its layers."""
-WHY_EMPTY = "no layer; Esc in the filter, or f and an empty line, shows all"
 
 
 class Table(Whole):
@@ -64,7 +63,7 @@ class Table(Whole):
     def line(self, index: int) -> Line:
         """One row."""
         if not self.rows:
-            return Line(Text(f"  {WHY_EMPTY}", "faint"), stop=False)
+            return Line(Text(f"  {_why_empty(self.session)}", "faint"), stop=False)
         row = self.rows[index]
         return self._group(row) if isinstance(row, str) else self._layer(row)
 
@@ -349,6 +348,15 @@ class Layers(Page):
         rows = [row for row in self.rows if not isinstance(row, str)]
         cells: list[list[object]] = [[column.cell(row) for column in self.columns] for row in rows]
         return "layers", [names, *cells]
+
+
+def _why_empty(session: Session) -> str:
+    """Why there is no row."""
+    failure = session.recording.manifest.failure
+    if session.answer.layers:
+        return "no layer; Esc in the filter, or f and an empty line, shows all"
+    why = f": the step {failure.step} failed; 1 says how, 2 where" if failure is not None else ""
+    return f"nothing was compared{why}"
 
 
 def _grouped(layers: Sequence[LayerResult]) -> list[Row]:

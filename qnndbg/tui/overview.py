@@ -19,10 +19,11 @@ from qnndbg.analyze.verdict import SAME_NUMBERS_DB, final_rung, quality
 from qnndbg.model.result import Rung, Source
 from qnndbg.report import ladder, units
 from qnndbg.report.findings import output_of
+from qnndbg.tui.log import LOG
 from qnndbg.tui.page import Page, blank, title
 from qnndbg.tui.places import FindingAt, NodeAt, OutputAt, PageAt, PassAt, Place
 from qnndbg.tui.sheet import Content, Line, Lines, Sheet
-from qnndbg.tui.twins import called
+from qnndbg.tui.twins import called, failing
 from qnndbg.tui.words import SIGNS, wrapped
 
 WIDE = 110
@@ -98,9 +99,11 @@ class Overview(Page):
         failure = manifest.failure
         if failure is not None and verdict.kind != "lowering":  # that verdict says it all
             text = f"{failure.step} failed: {failure.error}"
-            yield from _hanging(units.BROKEN, "bad", text, width, PageAt("passes"), failure)
+            where = failing(self.session)
+            yield from _hanging(units.BROKEN, "bad", text, width, where, failure)
             if failure.hint:
-                yield from _hanging("→", "", failure.hint, width, PageAt("passes"), failure)
+                yield from _hanging("→", "", failure.hint, width, where, failure)
+            yield from self._log()
         damage = self.session.recording.damage()
         if damage:
             yield Line(Text(f"{units.BROKEN} the recording is damaged: {damage}", "bad"), data=damage)
@@ -112,10 +115,19 @@ class Overview(Page):
         place = self._culprit()
         yield from _hanging(sign, style, verdict.text, width, place, verdict, strong=True)
         yield from _hanging("→", "", verdict.next_step, width, place, verdict)
+        if failure is not None:
+            yield from self._log()
+
+    def _log(self) -> Iterator[Line]:
+        path = self.session.recording.folder / LOG
+        if path.is_file():
+            yield Line(Text(f"→ L shows {LOG}, what was written meanwhile", "link"), PageAt("log"))
 
     def _culprit(self) -> Place | None:
         """What the verdict blames."""
         verdict, session = self.session.answer.verdict, self.session
+        if verdict.kind == "lowering":
+            return failing(session)
         if verdict.kind == "pass":
             return self._pass_named(verdict.culprit)
         if verdict.culprit in session.named:
@@ -249,8 +261,8 @@ class Overview(Page):
     def _coverage(self, width: int) -> Iterator[Line]:
         coverage, manifest = self.session.answer.coverage, self.session.recording.manifest
         yield title("Coverage")
-        style = "good" if coverage.compared == coverage.total else "warn"
-        sign = units.SOUND if coverage.compared == coverage.total else units.MADE_HERE
+        whole = 0 < coverage.compared == coverage.total
+        style, sign = ("good", units.SOUND) if whole else ("warn", units.MADE_HERE)
         text = f"{sign} {coverage.compared} of {coverage.total} QNN tensors compared"
         yield Line(Text(text, style), PageAt("layers"), coverage)
         for part, what in ((coverage.constants, "constant"), (coverage.inputs, "input")):

@@ -70,7 +70,11 @@ def lines_of(session: Session, unfolded: set[object], width: int) -> Iterator[Li
         width: cells of a line.
     """
     several = len({e.method for e in session.recording.passes}) > 1
-    for group in groups_of(session):
+    groups = groups_of(session)
+    failure = session.recording.manifest.failure
+    stage = "" if failure is None else failure.stage
+    broken = next((group for group in reversed(groups) if group.stage == stage), None)
+    for group in groups:
         runs = [(i, e) for i, e in group.events if e.name]
         changed = sum(e.changed for _, e in runs)
         name = " ".join([
@@ -86,6 +90,12 @@ def lines_of(session: Session, unfolded: set[object], width: int) -> Iterator[Li
             (f" {count:>12}", ""),
             (f"  {changed} changed it" if changed else "", "changed"),
             (f"  {_seconds(seconds)}" if runs else "", "faint"),
+            (
+                f"  {units.BROKEN} failed: {failure.error}"
+                if group is broken and failure is not None
+                else "",
+                "bad",
+            ),
         )
         yield Line(text, data=group)
         shown = runs if group.key in unfolded else [(i, e) for i, e in runs if notable(session, e)]

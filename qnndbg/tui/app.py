@@ -11,10 +11,11 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
+from rich.text import Text
 from textual.app import App
 from textual.binding import Binding, BindingType
 from textual.command import Provider
-from textual.events import Event, Key, MouseEvent
+from textual.events import Event, Key, MouseDown, MouseEvent
 from textual.worker import get_current_worker
 
 from qnndbg.errors import QnndbgError
@@ -78,7 +79,7 @@ class QnndbgApp(App[None]):
         Binding("T", "next_theme", "Next theme", show=False),
         Binding("q", "quit", "Quit"),
     ]
-    CSS = "Screen { layers: base; } Toast { max-width: 70; }"
+    CSS = "Screen { layers: base; }"
     COMMANDS = App.COMMANDS | {_commands, _places}
 
     def __init__(self, recording: Recording, source: Path = Path(), other: Recording | None = None) -> None:
@@ -88,6 +89,8 @@ class QnndbgApp(App[None]):
         self.both = None if other is None else _both(self.session, Session(other))
         self.home = "overview" if self.both is None else "diff"
         self.trail = Trail(self)
+        self.told: Text | None = None
+        """What was said last, until a key is pressed."""
         self.jobs: list[Job] = []
         self.leaving = False
         """Whether the user was told that a job still runs."""
@@ -131,6 +134,9 @@ class QnndbgApp(App[None]):
         """Note when a key is pressed, so that work behind the screen can wait."""
         if isinstance(event, (Key, MouseEvent)):
             self.session.touched = time.monotonic()
+        if self.told is not None and isinstance(event, (Key, MouseDown)):
+            self.told = None
+            self._show_told()
         await super().on_event(event)
 
     # Going places --------------------------------------------------------------------------------
@@ -277,8 +283,14 @@ class QnndbgApp(App[None]):
     # Telling and taking --------------------------------------------------------------------------
 
     def say(self, text: str, *, bad: bool = False) -> None:
-        """Tell something that needs no answer."""
-        self.notify(text, severity="warning" if bad else "information", timeout=4, markup=False)
+        """Tell something that needs no answer: in the line below the body, until the next key."""
+        self.told = Text(f" {text}", "warn" if bad else "strong")
+        self._show_told()
+
+    def _show_told(self) -> None:
+        for page in self.screen_stack[-1:]:
+            if isinstance(page, Page):
+                page.show_status()
 
     def browse(self, session: Session, place: Place | None) -> None:
         """Open the HTML report at a place; in a thread, since that of a large recording takes seconds."""
@@ -303,8 +315,7 @@ class QnndbgApp(App[None]):
     def _offer(self, url: str) -> None:
         """Say where the report is, where no browser can be opened."""
         self.copy_to_clipboard(url)
-        text = f"no browser can be opened here; the report, whose address is copied:\n{url}"
-        self.notify(text, timeout=12, markup=False)
+        self.say(f"no browser can be opened here; the report, whose address is copied: {url}")
 
     def copy(self, text: str, what: str) -> None:
         """Copy to the clipboard of the terminal, which works over SSH where the terminal allows it."""

@@ -31,6 +31,10 @@ if TYPE_CHECKING:
     from qnndbg.tui.app import QnndbgApp
 
 
+MOST = 4
+"""Lines of a message."""
+
+
 class Where(Static):
     """The breadcrumb on the first line; what is known of the recording to its right."""
 
@@ -142,11 +146,20 @@ class Page(Screen[None]):
 
     def show_status(self) -> None:
         """Fill in the line below the body."""
-        self.tell(self.status())
+        told = self.shell.told
+        self.tell(self.status() if told is None else told)
 
     def tell(self, text: Text) -> None:
-        """Write the line below the body."""
-        self.query_one("#status", Static).update(styled(self, cut(text, self.size.width)), layout=False)
+        """Write the line below the body, or as many as it takes to say what needs to be read to its end."""
+        if not self.size.width:
+            return
+        told = text is self.shell.told
+        width = self.size.width
+        parts = [text[at : at + width] for at in range(0, max(len(text), 1), width)] if told else []
+        shown = Text("\n", end="").join(parts[:MOST]) if told else cut(text, width)
+        for status in self.query("#status").results(Static):  # none while the page is made
+            status.styles.height = max(len(parts[:MOST]), 1)
+            status.update(styled(self, shown), layout=False)
 
     @property
     def sheet(self) -> Sheet:

@@ -51,7 +51,7 @@ async def until(ui: Driver, text: str) -> None:
     """Wait until a text is on the screen, or was said."""
     for _ in range(100):
         await ui.settle()
-        if text in ui.text() or any(text in note.message for note in ui.app._notifications):
+        if text in ui.text() or (ui.app.told is not None and text in ui.app.told.plain):
             return
         await asyncio.sleep(0.1)
     raise AssertionError(f"{text!r} is not there:\n{ui.text()}")

@@ -52,7 +52,7 @@ class Watch:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.said: list[str] = []
         self.left = 0
-        monkeypatch.setattr(QnndbgApp, "notify", lambda _app, text, **_: self.said.append(text))
+        monkeypatch.setattr(QnndbgApp, "say", lambda _app, text, **_: self.said.append(text))
         monkeypatch.setattr(QnndbgApp, "exit", lambda *_: setattr(self, "left", self.left + 1))
 
     def seen(self, ui: Driver) -> tuple[object, ...]:

@@ -261,6 +261,8 @@ def test_a_graph_is_walked_with_the_arrow_keys_and_linked_to_the_other_stages(dr
 def test_a_tensor_is_shown_raw_real_and_as_a_difference(drive: Drive) -> None:
     async def script(ui: Driver) -> None:
         await ui.press("enter", "t", "w")  # w goes to the worst element
+        assert ui.lines()[-2] == " the largest error is at [0, 3, 2, 1]"
+        await ui.press("down")
         assert "htp − cpu (real) · slice [0, 3, :, :]" in ui.text()
         row = ui.lines()[4].split()  # below the breadcrumb and the numbers of the columns: row 2
         assert row == ["2", "0", "1", "0", "0"]  # 100 steps of 0.01 at column 1
@@ -410,6 +412,23 @@ def test_escape_behind_a_number_goes_to_the_page_one_came_from(drive: Drive) -> 
         assert "aten.hardswish.default" in ui.lines()[1]
         await ui.press("escape", "escape", "escape")
         assert ui.lines()[0].startswith(" Overview  ")
+
+    drive(script)
+
+
+def test_what_is_said_stands_below_the_body_until_the_next_key(drive: Drive) -> None:
+    async def script(ui: Driver) -> None:
+        await ui.press("3", "c", "J")
+        assert ui.lines()[-2].startswith(" copied the data: ")
+        assert "10 of 11 shown" not in ui.text()
+        await ui.press("f")
+        assert "copied" not in ui.text()
+        assert ui.lines()[-2].startswith(" filter")
+        await ui.press("escape", "c", "4")
+        assert "copied" not in ui.text()
+        ui.app.say(f"wrote {'x' * 100} to the end")
+        await ui.settle()
+        assert ui.lines()[-2].endswith(" to the end")  # in two lines
 
     drive(script)
 

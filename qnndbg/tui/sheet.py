@@ -333,7 +333,7 @@ class Sheet(ScrollView, can_focus=True, inherit_bindings=False):
         """Move to the next line with a text, case aside; whether there is one."""
         self.needle = needle
         self.refresh()
-        size, lowered = len(self.content), needle.lower()
+        size, lowered = len(self.content), _plain(needle)
         for step in range(size):
             index = (start + by * step) % size
             if lowered in self._words(index):
@@ -345,7 +345,7 @@ class Sheet(ScrollView, can_focus=True, inherit_bindings=False):
         """What is searched in a line; kept, as the next letter that is typed searches all lines again."""
         if index not in self._searched:
             line = self.content.line(index)
-            self._searched[index] = line.text.plain.lower() if line.stop else ""
+            self._searched[index] = _plain(line.text.plain) if line.stop else ""
         return self._searched[index]
 
     def plain(self) -> str:
@@ -355,5 +355,10 @@ class Sheet(ScrollView, can_focus=True, inherit_bindings=False):
         return "\n".join(lines)
 
 
+def _plain(text: str) -> str:
+    """A text as it is searched: case aside, and a minus sign as one types it."""
+    return text.lower().replace("−", "-")
+
+
 def _literal(needle: str) -> str:
-    return f"(?i){re.escape(needle)}"
+    return "(?i)" + "[-−]".join(map(re.escape, re.split("[-−]", needle)))

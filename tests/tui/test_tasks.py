@@ -277,6 +277,18 @@ def test_a_tensor_is_shown_raw_real_and_as_a_difference(drive: Drive) -> None:
     drive(script)
 
 
+def test_a_minus_that_is_typed_finds_negative_numbers(drive: Drive) -> None:
+    async def script(ui: Driver) -> None:
+        await ui.press("enter", "t", "v", "v", "right_square_bracket")
+        shown = [(i, word) for i, line in enumerate(ui.lines()[2:6]) for word in line.split() if "−" in word]
+        row, number = shown[-1]
+        await ui.press("slash", "minus", *(c if c != "." else "full_stop" for c in number[1:]), "enter")
+        assert ui.app.screen.sheet.cursor == row  # type: ignore[attr-defined]
+        assert "no line has" not in ui.text()
+
+    drive(script)
+
+
 def test_a_rung_of_the_ladder_opens_its_output(drive: Drive) -> None:
     async def script(ui: Driver) -> None:
         while not ui.app.screen.sheet.line.text.plain.lstrip().startswith("htp-tapped"):  # type: ignore[attr-defined]

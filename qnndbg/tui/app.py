@@ -174,8 +174,12 @@ class QnndbgApp(App[None]):
         if there is None:
             self.say("the other recording does not have it", bad=True)
             return
+        line = self.screen.sheet.line if isinstance(self.screen, Page) else None
+        row = None if line is None or line.place is None else self.both.partner(self.session, line.place)
         self.session = self.both.other(self.session)
         self.go(there)
+        if row is not None and isinstance(self.screen, Page):
+            self.screen.stand_on(row)
 
     def back(self) -> None:
         """To the page before; the overview is the last."""

@@ -167,6 +167,7 @@ class Layers(Page):
         self.shown = 0
         self._before = self.query_text
         self._known = 0
+        self._wanted: LayerAt | None = None
         self._ordered: tuple[tuple[int, bool, int], Sequence[LayerResult]] = (
             (0, False, 0),
             session.answer.layers,
@@ -244,9 +245,20 @@ class Layers(Page):
                 return
 
     def here(self) -> Place:
-        """The layers, or the one under the cursor."""
-        line = self.sheet.line
-        return line.place if line is not None and line.place is not None else PageAt("layers")
+        """The layers."""
+        return PageAt("layers")
+
+    def stand_on(self, place: Place) -> None:
+        """Put the cursor on the layer that it was on in the other recording."""
+        self._wanted = place if isinstance(place, LayerAt) else None
+        if self.rows:
+            self.moved(self.sheet)
+
+    def moved(self, _sheet: Sheet) -> None:
+        """Go to that layer as soon as there are rows."""
+        if self._wanted is not None and self.rows:
+            wanted, self._wanted = self._wanted, None
+            self.select(wanted)
 
     def status(self) -> Text:
         """What is shown, and by which order."""

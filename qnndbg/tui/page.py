@@ -199,6 +199,9 @@ class Page(Screen[None]):
         """What the page shows, to find it in another recording."""
         return None
 
+    def stand_on(self, place: Place) -> None:
+        """Put the cursor on a line, come from the other recording. A hook."""
+
     def action_cross(self) -> None:
         """Go to the same place in the other recording."""
         self.shell.cross(self.here())

@@ -14,7 +14,7 @@ from textual.widget import Widget
 from qnndbg.model.result import LayerResult
 from qnndbg.report import units
 from qnndbg.tui import query
-from qnndbg.tui.columns import GAP, SIGN, Column, columns, fitted, widths
+from qnndbg.tui.columns import GAP, SIGN, Column, columns, drawn, fitted, widths
 from qnndbg.tui.page import Page
 from qnndbg.tui.places import LayerAt, PageAt, Place
 from qnndbg.tui.saturation import fill_in
@@ -46,6 +46,7 @@ class Table(Whole):
         mark: tuple[str, str],
     ) -> None:
         self.session, self.rows, self.columns, self.fit, self.mark = session, rows, columns, fit, mark
+        self.shown = frozenset(column.name for column, _ in fit)
 
     def __len__(self) -> int:
         return len(self.rows) or 1
@@ -89,7 +90,7 @@ class Table(Whole):
         made = key in self.session.made
         parts, spans, at = [self._sign(layer)], [Span(0, SIGN, "made" if made else "faint")], SIGN
         for column, size in self.fit:
-            cell = clipped(column.cell(layer), size, column.clip)
+            cell = clipped(drawn(column, layer, self.shown), size, column.clip)
             room = " " * (size - cell_len(cell))
             parts.append(room + cell if column.right else cell + room)
             if style := self._style(column, layer, made):
@@ -266,7 +267,8 @@ class Layers(Page):
             return Text(f" {units.BROKEN} {self.problem}", "bad")
         order = f"sorted by {self.columns[self.by].name} {'↓' if self.falling else '↑'}"
         filtered = f"filter: {self.query_text or 'none'}"
-        text = f" {self.shown} of {len(self.session.answer.layers)} shown · {order} · {filtered}"
+        out = query.without_unit(self.query_text, self.session.answer.layers)
+        text = f" {self.shown} of {len(self.session.answer.layers)} shown{out and f', {out}'} · {order} · {filtered}"
         legend = f"   {units.MADE_HERE} made here  {units.INHERITED} inherited"
         room = self.size.width - len(text)
         return Text.assemble(text, (legend if room > len(legend) else "", "faint"))

@@ -71,8 +71,7 @@ class _OverGraphs(Page):
         same = next((g for g in graphs if (g.stage, g.method, g.partition) == _key(self.at)), None)
         start = graphs.index(same) if same is not None else 0
         stop = self.stop
-        for step in range(1, len(graphs)):
-            at = graphs[(start + by * step) % len(graphs)]
+        for at in graphs[start + 1 :] if by > 0 else reversed(graphs[:start]):
             try:
                 walk = self.session.walk(at)
             except QnndbgError as error:
@@ -84,7 +83,9 @@ class _OverGraphs(Page):
                 self.moved_to(at, name)
                 self.show_where()
                 return
-        self.shell.say("no other graph has this value", bad=True)
+        end, back = ("last", "<") if by > 0 else ("first", ">")
+        what = "stage" if stop is None else "stage that has this value"
+        self.shell.say(f"this is the {end} {what}; {back} goes the other way")
 
     def action_layer(self) -> None:
         """Open the errors of the value."""

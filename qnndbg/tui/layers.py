@@ -268,7 +268,8 @@ class Layers(Page):
         order = f"sorted by {self.columns[self.by].name} {'↓' if self.falling else '↑'}"
         filtered = f"filter: {self.query_text or 'none'}"
         out = query.without_unit(self.query_text, self.session.answer.layers)
-        text = f" {self.shown} of {len(self.session.answer.layers)} shown{out and f', {out}'} · {order} · {filtered}"
+        shown = f"{self.shown} of {len(self.session.answer.layers)} shown{out and f', {out}'}"
+        text = f" {shown} · {order} · {filtered}"
         legend = f"   {units.MADE_HERE} made here  {units.INHERITED} inherited"
         room = self.size.width - len(text)
         return Text.assemble(text, (legend if room > len(legend) else "", "faint"))

@@ -30,6 +30,8 @@ WIDE = 110
 """From here on there are two columns."""
 SHOWN_OUTPUTS = 3
 SHOWN_SOURCES = 4
+BELOW = 12
+"""Cells before what stands below a source."""
 NAME = 20
 """Cells for the name of a rung."""
 
@@ -164,7 +166,7 @@ class Overview(Page):
 
     def _rungs(self, rungs: list[Rung], width: int) -> Iterator[Line]:
         before: Rung | None = None
-        room = max(min(width - NAME - 34, 50), 8)
+        room = max(min(width - NAME - 34, 50), 6)
         for same in ladder.folded(rungs, everything=False):
             rung = same[-1]
             error = rung.against_eager
@@ -200,7 +202,7 @@ class Overview(Page):
         yield blank()
         yield title("Error budget", f"share of the squared error{of}, by who makes it")
         places = {"quantisation": "layers", "pass": "passes", "backend": "layers", "input": "layers"}
-        room = max(min(width - NAME - 34, 50), 8)
+        room = max(min(width - NAME - 34, 50), 6)
         for part in parts:
             share = part.share or 0.0
             size = "not measured" if part.relative is None else _relative(part.relative)
@@ -228,20 +230,25 @@ class Overview(Page):
             of = output_of(first, self.session.answer.sources)
             yield title("Sources", f"what makes the error of the {step}{f' in {of}' if of else ''}")
             shown = worst[:SHOWN_SOURCES]
-            room = min(max(len(culprit_name(source)) for source in shown), 20)
             for source in shown:
-                where = ", ".join(part for part in (source.module, source.source) if part)
-                text = Text.assemble(
-                    (f"{units.MADE_HERE} ", "made"),
-                    (f"{units.effect(source.share):>8}  ", "strong"),
-                    f"{units.clip_right(culprit_name(source), room):<{room}}  ",
-                    (source.detail, "faint"),
-                    (f"  {where}" if where else "", "faint"),
-                )
-                yield Line(text, self._place_of(source), source)
+                yield from self._source(source, width)
             if len(worst) > SHOWN_SOURCES:
                 more = f"  and {len(worst) - SHOWN_SOURCES} more"
                 yield Line(Text(more, "faint"), PageAt("layers"))
+
+    def _source(self, source: Source, width: int) -> Iterator[Line]:
+        """A source, and below it what does not fit beside it."""
+        where = ", ".join(part for part in (source.module, source.source) if part)
+        rest = "  ".join(part for part in (source.detail, where) if part)
+        text = Text.assemble(
+            (f"{units.MADE_HERE} ", "made"),
+            (f"{units.effect(source.share):>8}  ", "strong"),
+            f"{culprit_name(source)}  ",
+        )
+        place, below = self._place_of(source), text.cell_len + len(rest) > width
+        yield Line(text if below else text.append(rest, "faint"), place, source)
+        for part in wrapped(rest, width - BELOW) if below else ():
+            yield Line(Text(f"{'':{BELOW}}{part}", "faint"), place, source, stop=False)
 
     def _findings(self, width: int) -> Iterator[Line]:
         findings = self.session.answer.findings

@@ -30,6 +30,16 @@ def test_the_first_screen_says_who_is_to_blame(drive: Drive) -> None:
     drive(script)
 
 
+@pytest.mark.parametrize("size", [(80, 40), (120, 40)])
+def test_a_source_is_named_with_the_line_of_code(drive: Drive, size: tuple[int, int]) -> None:
+    async def script(ui: Driver) -> None:
+        at = next(i for i, line in enumerate(ui.lines()) if "Sources" in line)
+        assert "net.py:4" in "\n".join(ui.lines()[at : at + 5])
+        assert not any("…" in line for line in ui.lines()[at : at + 5])
+
+    drive(script, size=size)
+
+
 def test_enter_on_the_verdict_goes_to_the_culprit(drive: Drive) -> None:
     async def script(ui: Driver) -> None:
         await ui.press("enter")
@@ -254,6 +264,20 @@ def test_a_graph_is_walked_with_the_arrow_keys_and_linked_to_the_other_stages(dr
         assert "● aten_convolution_0 " in ui.text()
         await ui.press("l")
         assert "aten.convolution.default → QNN Conv2d" in ui.text()
+
+    drive(script)
+
+
+def test_the_last_stage_is_not_followed_by_the_first(drive: Drive) -> None:
+    async def script(ui: Driver) -> None:
+        await ui.press("enter", "w")
+        assert "[qnn #0]" in ui.text()
+        await ui.press(*["greater_than_sign"] * 2)
+        assert "this is the last stage that has this value; < goes the other way" in ui.text()
+        await ui.press("j")
+        assert "[executorch]" in ui.text()
+        await ui.press(*["less_than_sign"] * 8)
+        assert "this is the first stage that has this value; > goes the other way" in ui.text()
 
     drive(script)
 

@@ -227,7 +227,7 @@ def shown_target(target: str) -> str:
 
 
 def shown_argument(argument: str) -> str:
-    """An argument of a script, such as ``--data=/home/me/set``, likewise; paths from the current folder stay."""
+    """An argument of a script, such as ``--data=/home/me/set``, likewise; a relative path stays as it is."""
     option, equals, value = argument.rpartition("=")
     return f"{option}{equals}{Path(value).name}" if value.startswith(("/", "~")) else argument
 

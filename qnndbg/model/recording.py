@@ -146,6 +146,8 @@ class Manifest(Struct, frozen=True, kw_only=True):
     schema: int = SCHEMA_VERSION
     target: str
     """What was recorded, as given on the command line, without directories of this machine."""
+    arguments: tuple[str, ...] = ()
+    """Of a script that is the target; directories of this machine are left out of them too."""
     precision: str
     soc: str
     environment: Environment

@@ -226,6 +226,12 @@ def shown_target(target: str) -> str:
     return f"{Path(place).name}:{name}" if place.endswith(".py") else target
 
 
+def shown_argument(argument: str) -> str:
+    """An argument of a script, such as ``--data=/home/me/set``, likewise; a relative path stays as it is."""
+    option, equals, value = argument.rpartition("=")
+    return f"{option}{equals}{Path(value).name}" if value.startswith(("/", "~")) else argument
+
+
 def environment(sdk: str) -> Environment:
     """What is installed here.
 

@@ -224,6 +224,7 @@ class _Making:
         named = self.request.arguments is None  # a script says itself what it lowers to
         return Manifest(
             target=publish.shown_target(self.request.target),
+            arguments=tuple(map(publish.shown_argument, self.request.arguments or ())),
             precision=self.request.precision if named else "",
             soc=self.request.soc if named else "",
             environment=publish.environment(sdk.source),

@@ -13,10 +13,11 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
+from rich.text import Text
 from textual.app import App
 from textual.binding import Binding, BindingType
 from textual.command import Provider
-from textual.events import Event, Key, MouseEvent
+from textual.events import Event, Key, MouseDown, MouseEvent
 from textual.worker import WorkerFailed, get_current_worker
 
 from qnndbg.errors import QnndbgError
@@ -26,6 +27,7 @@ from qnndbg.tui.keys import Help
 from qnndbg.tui.page import Page
 from qnndbg.tui.places import PageAt, Place
 from qnndbg.tui.state import Session
+from qnndbg.tui.trail import Trail
 
 if TYPE_CHECKING:
     from qnndbg.tui.both import Both
@@ -52,7 +54,7 @@ HANG_UP = 2.0
 """Seconds between two looks at the terminal."""
 EXIT_HUNG_UP = 128 + 1
 """What a shell says of a process that the end of its terminal ended."""
-PAGES = ("layers", "passes", "graph", "layer", "tensor", "findings")
+PAGES = ("layers", "passes", "graph", "layer", "tensor", "findings", "log")
 """Modules of pages; not loaded at the start, which they would delay."""
 ONE = "there is one recording; qnndbg tui A B shows what differs"
 MAIN = ("overview", "passes", "layers", "graph", "findings")
@@ -72,6 +74,7 @@ class QnndbgApp(App[None]):
         *(Binding(str(i), f"main('{name}')", name.title()) for i, name in enumerate(MAIN, 1)),
         Binding("6", "main('diff')", "Diff"),
         Binding("7", "main('jobs')", "Jobs", show=False),
+        Binding("L", "main('log')", "Worker log", show=False),
         Binding("R", "job('record')", "Record again", show=False),
         Binding("B", "job('bisect')", "Search the pass in which an output is lost", show=False),
         Binding("question_mark", "help", "Help"),
@@ -79,7 +82,7 @@ class QnndbgApp(App[None]):
         Binding("T", "next_theme", "Next theme", show=False),
         Binding("q", "quit", "Quit"),
     ]
-    CSS = "Screen { layers: base; } Toast { max-width: 70; }"
+    CSS = "Screen { layers: base; }"
     COMMANDS = App.COMMANDS | {_commands, _places}
 
     def __init__(self, recording: Recording, source: Path = Path(), other: Recording | None = None) -> None:
@@ -88,6 +91,9 @@ class QnndbgApp(App[None]):
         self.source = source
         self.both = None if other is None else _both(self.session, Session(other))
         self.home = "overview" if self.both is None else "diff"
+        self.trail = Trail(self)
+        self.told: Text | None = None
+        """What was said last, until a key is pressed."""
         self.jobs: list[Job] = []
         self.leaving = False
         """Whether the user was told that a job still runs."""
@@ -154,6 +160,9 @@ class QnndbgApp(App[None]):
         """Note when a key is pressed, so that work behind the screen can wait."""
         if isinstance(event, (Key, MouseEvent)):
             self.session.touched = time.monotonic()
+        if self.told is not None and isinstance(event, (Key, MouseDown)):
+            self.told = None
+            self._show_told()
         await super().on_event(event)
 
     # Going places --------------------------------------------------------------------------------
@@ -162,23 +171,25 @@ class QnndbgApp(App[None]):
         """Open a place on top of where one is; a part of the recording that is damaged is said."""
         from qnndbg.tui.open import page_for
 
+        kept = self.trail.find(self.session, place) if isinstance(place, PageAt) else None
+        if kept is not None and kept is self.screen:
+            self.say(f"this is {kept.label} already")
+            return
         try:
-            page = page_for(self, place)
+            page = kept or page_for(self, place)
         except QnndbgError as error:
             self.say(error.fact, bad=True)
             return
         self.delay_update(OPENING)
         if isinstance(place, PageAt):
-            self._root(page, home=place.name == self.home)
+            self.trail.to_main(self.session, place, page)
         else:
             self.push_screen(page)
 
-    def _root(self, page: Page, *, home: bool) -> None:
-        """Make a page the only one above the first."""
-        while len(self.screen_stack) > 2:
-            self.pop_screen()
-        if len(self.screen_stack) == 1 or not home:
-            self.push_screen(page)
+    @property
+    def first(self) -> Page | None:
+        """The first page; None while it is made."""
+        return self.trail.find(self.session, PageAt(self.home))
 
     def cross(self, place: Place | None) -> None:
         """Go to the same place in the other recording."""
@@ -189,14 +200,16 @@ class QnndbgApp(App[None]):
         if there is None:
             self.say("the other recording does not have it", bad=True)
             return
+        line = self.screen.sheet.line if isinstance(self.screen, Page) else None
+        row = None if line is None or line.place is None else self.both.partner(self.session, line.place)
         self.session = self.both.other(self.session)
         self.go(there)
+        if row is not None and isinstance(self.screen, Page):
+            self.screen.stand_on(row)
 
     def back(self) -> None:
         """To the page before; the overview is the last."""
-        if len(self.screen_stack) > 2:
-            self.pop_screen()
-        else:
+        if not self.trail.back(self.first):
             self.say("this is the first page; q leaves")
 
     def action_main(self, name: str) -> None:
@@ -283,8 +296,7 @@ class QnndbgApp(App[None]):
             return
         self.both = _both(job.session, made)
         self.session, self.home = made, "overview"
-        while len(self.screen_stack) > 1:
-            self.pop_screen()
+        self.trail.forget()
         self.go(PageAt("overview"))
         self.say(f"this is {made.name}; 6 shows what differs from {job.session.name}, b goes there")
 
@@ -300,10 +312,14 @@ class QnndbgApp(App[None]):
     # Telling and taking --------------------------------------------------------------------------
 
     def say(self, text: str, *, bad: bool = False) -> None:
-        """Tell something that needs no answer."""
-        self.notify(
-            text.translate(CONTROLS), severity="warning" if bad else "information", timeout=4, markup=False
-        )
+        """Tell something that needs no answer: in the line below the body, until the next key."""
+        self.told = Text(f" {text.translate(CONTROLS)}", "warn" if bad else "strong")
+        self._show_told()
+
+    def _show_told(self) -> None:
+        for page in self.screen_stack[-1:]:
+            if isinstance(page, Page):
+                page.show_status()
 
     def browse(self, session: Session, place: Place | None) -> None:
         """Open the HTML report at a place; in a thread, since that of a large recording takes seconds."""
@@ -328,8 +344,7 @@ class QnndbgApp(App[None]):
     def _offer(self, url: str) -> None:
         """Say where the report is, where no browser can be opened."""
         self.copy_to_clipboard(url)
-        text = f"no browser can be opened here; the report, whose address is copied:\n{url}"
-        self.notify(text, timeout=12, markup=False)
+        self.say(f"no browser can be opened here; the report, whose address is copied: {url}")
 
     def copy(self, text: str, what: str) -> None:
         """Copy to the clipboard of the terminal, which works over SSH where the terminal allows it."""

@@ -44,7 +44,9 @@ class Column:
     falling: bool = False
     """It is sorted by falling values first."""
     role: str = ""
-    """``made`` is bright on a source, ``inherited`` always dim."""
+    """What it is about: ``made`` is bright on a source, ``inherited`` always dim."""
+    instead: tuple[str, Cell] | None = None
+    """A column, and what an empty cell shows where there is no room for that one."""
 
 
 def columns(session: Session) -> tuple[Column, ...]:
@@ -110,7 +112,20 @@ def _steps(title: str, side: str, role: str, unit: Literal["LSB", "ULP"]) -> Col
         cell=lambda layer: units.steps(getattr(layer, side), unit),
         rank=lambda layer: steps_of(getattr(layer, side)),
         narrow=7, wide=8, keep=1, right=True, falling=True, role=role,
+        instead=(f"{title} dB", lambda layer: _with_unit(units.decibels(getattr(layer, side)))),
     )  # fmt: skip
+
+
+def _with_unit(decibels: str) -> str:
+    return f"{decibels}dB" if decibels[-1].isdigit() else decibels
+
+
+def drawn(column: Column, layer: LayerResult, shown: frozenset[str]) -> str:
+    """A cell beside the columns that are shown."""
+    cell = column.cell(layer)
+    if cell != units.NONE or column.instead is None or column.instead[0] in shown:
+        return cell
+    return column.instead[1](layer)
 
 
 def _decibels(title: str, side: str, role: str) -> Column:

@@ -14,31 +14,33 @@ from qnndbg.errors import QnndbgError
 from qnndbg.tui import graph_lines
 from qnndbg.tui.page import Page
 from qnndbg.tui.places import GraphAt, NodeAt, Place
-from qnndbg.tui.sheet import Content, Line, Lines, Sheet
+from qnndbg.tui.sheet import Content, Line, Lines, Sheet, Whole
 from qnndbg.tui.state import Session
 from qnndbg.tui.twins import descendant, twin
 from qnndbg.tui.walk import Stop, Walk
 
 
-class _Nodes:
+class _Nodes(Whole):
     """The nodes of a graph, each drawn when it is seen."""
 
     def __init__(self, session: Session, at: GraphAt, walk: Walk, width: int) -> None:
-        self.session, self.at, self.width = session, at, width
+        self.session, self.at = session, at
         self.stops, self.names = walk.stops, tuple(walk.stops)
         self.room = graph_lines.room_for(self.names, width)
 
     def __len__(self) -> int:
         return len(self.names)
 
-    def heading(self) -> Text | None:
-        """None."""
-        return None
-
     def line(self, index: int) -> Line:
         """A node."""
-        stop = self.stops[self.names[index]]
-        return graph_lines.node_line(self.session, self.at, stop, self.width, self.room)
+        return self._line(index, self.room)
+
+    def whole(self, index: int) -> str:
+        """A node whose name is not cut."""
+        return self._line(index, max(map(len, self.names))).text.plain.rstrip()
+
+    def _line(self, index: int, room: int) -> Line:
+        return graph_lines.node_line(self.session, self.at, self.stops[self.names[index]], room)
 
 
 class _OverGraphs(Page):
@@ -70,8 +72,7 @@ class _OverGraphs(Page):
         same = next((g for g in graphs if (g.stage, g.method, g.partition) == _key(self.at)), None)
         start = graphs.index(same) if same is not None else 0
         stop = self.stop
-        for step in range(1, len(graphs)):
-            at = graphs[(start + by * step) % len(graphs)]
+        for at in graphs[start + 1 :] if by > 0 else reversed(graphs[:start]):
             try:
                 walk = self.session.walk(at)
                 name = twin(self.session, stop, self.at, at) if stop is not None else ""
@@ -83,7 +84,9 @@ class _OverGraphs(Page):
                 self.moved_to(at, name)
                 self.show_where()
                 return
-        self.shell.say("no other graph has this value", bad=True)
+        end, back = ("last", "<") if by > 0 else ("first", ">")
+        what = "stage" if stop is None else "stage that has this value"
+        self.shell.say(f"this is the {end} {what}; {back} goes the other way")
 
     def action_layer(self) -> None:
         """Open the errors of the value."""

@@ -52,7 +52,7 @@ def room_for(names: Iterable[str], width: int) -> int:
     return third if width < NARROW else max(third, min(max(map(len, names), default=0), width // 2 - 14))
 
 
-def node_line(session: Session, at: GraphAt, stop: Stop, width: int, room: int) -> Line:
+def node_line(session: Session, at: GraphAt, stop: Stop, room: int) -> Line:
     """One node of a listing, whose name has some room."""
     sign, words = signed(session, at, stop)
     styles = {"op": "", "input": "link", "weight": "faint", "output": "link"}
@@ -64,7 +64,7 @@ def node_line(session: Session, at: GraphAt, stop: Stop, width: int, room: int) 
         (f"{words}  " if words else "", sign[1]),
         (call, ""),
     )
-    return Line(cut(text, width), NodeAt(stop.name, at), stop)
+    return Line(text, NodeAt(stop.name, at), stop)
 
 
 def around(

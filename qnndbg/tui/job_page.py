@@ -46,6 +46,11 @@ class JobPage(Page):
         """One sheet."""
         return (Sheet(self._lines, id="jobs"),)
 
+    def on_screen_resume(self) -> None:
+        """Show what was started meanwhile, the last one first."""
+        for sheet in self.query(Sheet):
+            sheet.rebuild(0)
+
     def job_moved(self) -> None:
         """Show how far they are now; the cursor stays."""
         self.query_one("#jobs", Sheet).rebuild()

@@ -47,7 +47,7 @@ def _record(session: Session, source: Path) -> list[str]:
     found = ["-o", str(output)]
     if manifest.precision and not _is_script(manifest.target):  # a script says itself what it lowers to
         found += ["--precision", manifest.precision, "--soc", manifest.soc]
-    return [*found, _target(manifest.target, source)]
+    return [*found, _target(manifest.target, source), *manifest.arguments]
 
 
 def _is_script(target: str) -> bool:

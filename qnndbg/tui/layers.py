@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from functools import cached_property
 from typing import ClassVar
 
 from rich.cells import cell_len
@@ -13,33 +14,39 @@ from textual.widget import Widget
 from qnndbg.model.result import LayerResult
 from qnndbg.report import units
 from qnndbg.tui import query
-from qnndbg.tui.columns import GAP, SIGN, Column, columns, fitted, widths
+from qnndbg.tui.columns import GAP, SIGN, Column, columns, drawn, fitted, widths
 from qnndbg.tui.page import Page
 from qnndbg.tui.places import LayerAt, PageAt, Place
 from qnndbg.tui.saturation import fill_in
-from qnndbg.tui.sheet import Content, Line, Sheet
+from qnndbg.tui.sheet import Content, Line, Sheet, Whole
 from qnndbg.tui.state import Session, key_of
 from qnndbg.tui.words import clipped
 
 Row = LayerResult | str
 """A layer, or the name of a module above its layers."""
-WHY_EMPTY = "no layer; Esc in the filter, or f and an empty line, shows all"
 
 
-class Table:
+class Table(Whole):
     """The rows that are shown, in their order.
 
     Args:
         session: what to look things up in.
         rows: layers and headings of groups.
+        columns: all of them.
         fit: columns and their widths.
         mark: the title of the column that is sorted by, with its direction.
     """
 
     def __init__(
-        self, session: Session, rows: Sequence[Row], fit: list[tuple[Column, int]], mark: tuple[str, str]
+        self,
+        session: Session,
+        rows: Sequence[Row],
+        columns: Sequence[Column],
+        fit: list[tuple[Column, int]],
+        mark: tuple[str, str],
     ) -> None:
-        self.session, self.rows, self.fit, self.mark = session, rows, fit, mark
+        self.session, self.rows, self.columns, self.fit, self.mark = session, rows, columns, fit, mark
+        self.shown = frozenset(column.name for column, _ in fit)
 
     def __len__(self) -> int:
         return len(self.rows) or 1
@@ -57,7 +64,7 @@ class Table:
     def line(self, index: int) -> Line:
         """One row."""
         if not self.rows:
-            return Line(Text(f"  {WHY_EMPTY}", "faint"), stop=False)
+            return Line(Text(f"  {_why_empty(self.session)}", "faint"), stop=False)
         row = self.rows[index]
         return self._group(row) if isinstance(row, str) else self._layer(row)
 
@@ -73,13 +80,17 @@ class Table:
         )
         return Line(text, data={"module": name, "values": len(found), "sources": made, "effect": effect})
 
+    def _sign(self, layer: LayerResult) -> str:
+        key = key_of(layer)
+        made, inherited = key in self.session.made, key in self.session.inherited
+        return f"{units.MADE_HERE if made else units.INHERITED if inherited else ' '} "
+
     def _layer(self, layer: LayerResult) -> Line:
         key = key_of(layer)
         made = key in self.session.made
-        sign = units.MADE_HERE if made else units.INHERITED if key in self.session.inherited else " "
-        parts, spans, at = [f"{sign} "], [Span(0, SIGN, "made" if made else "faint")], SIGN
+        parts, spans, at = [self._sign(layer)], [Span(0, SIGN, "made" if made else "faint")], SIGN
         for column, size in self.fit:
-            cell = clipped(column.cell(layer), size, column.clip)
+            cell = clipped(drawn(column, layer, self.shown), size, column.clip)
             room = " " * (size - cell_len(cell))
             parts.append(room + cell if column.right else cell + room)
             if style := self._style(column, layer, made):
@@ -87,6 +98,31 @@ class Table:
             parts.append(" " * GAP)
             at += len(parts[-2]) + GAP
         return Line(Text("".join(parts), spans=spans, end=""), key, layer)
+
+    @cached_property
+    def _all_widths(self) -> dict[str, int]:
+        """Cells of each column as it is copied, none left out and nothing cut."""
+        layers = [row for row in self.rows if not isinstance(row, str)]
+        return {c.name: max(map(len, (c.name, *map(c.cell, layers)))) for c in self.columns}
+
+    def whole_heading(self) -> str:
+        """The titles of all columns."""
+        return f"{'':{SIGN}}{self._padded(column.name for column in self.columns)}"
+
+    def whole(self, index: int) -> str:
+        """A row with all columns, as wide as they are."""
+        row = self.rows[index] if self.rows else ""
+        if isinstance(row, str):
+            return self.line(index).text.plain.rstrip()
+        return self._sign(row) + self._padded(column.cell(row) for column in self.columns)
+
+    def _padded(self, cells: Iterable[str]) -> str:
+        sizes = self._all_widths
+        found = (
+            f"{cell:{'>' if column.right else '<'}{sizes[column.name]}}"
+            for column, cell in zip(self.columns, cells, strict=True)
+        )
+        return (" " * GAP).join(found).rstrip()
 
     def _style(self, column: Column, layer: LayerResult, made: bool) -> str:
         if layer.reason:
@@ -132,6 +168,7 @@ class Layers(Page):
         self.shown = 0
         self._before = self.query_text
         self._known = 0
+        self._wanted: LayerAt | None = None
         self._ordered: tuple[tuple[int, bool, int], Sequence[LayerResult]] = (
             (0, False, 0),
             session.answer.layers,
@@ -160,9 +197,8 @@ class Layers(Page):
         self.rows = self._rows()
         self.shown = sum(not isinstance(row, str) for row in self.rows)
         self.fit = fitted(self.columns, widths(self.session), width)
-        return Table(
-            self.session, self.rows, self.fit, (self.columns[self.by].name, "↓" if self.falling else "↑")
-        )
+        mark = (self.columns[self.by].name, "↓" if self.falling else "↑")
+        return Table(self.session, self.rows, self.columns, self.fit, mark)
 
     def _rows(self) -> list[Row]:
         session = self.session
@@ -210,9 +246,20 @@ class Layers(Page):
                 return
 
     def here(self) -> Place:
-        """The layers, or the one under the cursor."""
-        line = self.sheet.line
-        return line.place if line is not None and line.place is not None else PageAt("layers")
+        """The layers."""
+        return PageAt("layers")
+
+    def stand_on(self, place: Place) -> None:
+        """Put the cursor on the layer that it was on in the other recording."""
+        self._wanted = place if isinstance(place, LayerAt) else None
+        if self.rows:
+            self.moved(self.sheet)
+
+    def moved(self, _sheet: Sheet) -> None:
+        """Go to that layer as soon as there are rows."""
+        if self._wanted is not None and self.rows:
+            wanted, self._wanted = self._wanted, None
+            self.select(wanted)
 
     def status(self) -> Text:
         """What is shown, and by which order."""
@@ -220,7 +267,9 @@ class Layers(Page):
             return Text(f" {units.BROKEN} {self.problem}", "bad")
         order = f"sorted by {self.columns[self.by].name} {'↓' if self.falling else '↑'}"
         filtered = f"filter: {self.query_text or 'none'}"
-        text = f" {self.shown} of {len(self.session.answer.layers)} shown · {order} · {filtered}"
+        out = query.without_unit(self.query_text, self.session.answer.layers)
+        shown = f"{self.shown} of {len(self.session.answer.layers)} shown{out and f', {out}'}"
+        text = f" {shown} · {order} · {filtered}"
         legend = f"   {units.MADE_HERE} made here  {units.INHERITED} inherited"
         room = self.size.width - len(text)
         return Text.assemble(text, (legend if room > len(legend) else "", "faint"))
@@ -316,6 +365,15 @@ class Layers(Page):
         rows = [row for row in self.rows if not isinstance(row, str)]
         cells: list[list[object]] = [[column.cell(row) for column in self.columns] for row in rows]
         return "layers", [names, *cells]
+
+
+def _why_empty(session: Session) -> str:
+    """Why there is no row."""
+    failure = session.recording.manifest.failure
+    if session.answer.layers:
+        return "no layer; Esc in the filter, or f and an empty line, shows all"
+    why = f": the step {failure.step} failed; 1 says how, 2 where" if failure is not None else ""
+    return f"nothing was compared{why}"
 
 
 def _grouped(layers: Sequence[LayerResult]) -> list[Row]:

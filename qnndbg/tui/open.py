@@ -82,6 +82,10 @@ def _main(session: Session, name: str, query: str) -> Page:
             if at is None:
                 raise UsageError("the recording holds no graph")
             return GraphPage(session, at)
+        case "log":
+            from qnndbg.tui.log import Log
+
+            return Log(session)
         case "findings":
             from qnndbg.tui.findings import Findings
 

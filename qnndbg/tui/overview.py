@@ -20,15 +20,19 @@ from qnndbg.model.result import Rung, Source
 from qnndbg.report import ladder, units
 from qnndbg.report.findings import output_of
 from qnndbg.tui.culprit import place_of
+from qnndbg.tui.log import LOG
 from qnndbg.tui.page import Page, blank, title
 from qnndbg.tui.places import FindingAt, NodeAt, OutputAt, PageAt, PassAt, Place
 from qnndbg.tui.sheet import Content, Line, Lines, Sheet
+from qnndbg.tui.twins import failing
 from qnndbg.tui.words import SIGNS, wrapped
 
 WIDE = 110
 """From here on there are two columns."""
 SHOWN_OUTPUTS = 3
 SHOWN_SOURCES = 4
+BELOW = 12
+"""Cells before what stands below a source."""
 NAME = 20
 """Cells for the name of a rung."""
 
@@ -98,9 +102,11 @@ class Overview(Page):
         failure = manifest.failure
         if failure is not None and verdict.kind != "lowering":  # that verdict says it all
             text = f"{failure.step} failed: {failure.error}"
-            yield from _hanging(units.BROKEN, "bad", text, width, PageAt("passes"), failure)
+            where = failing(self.session)
+            yield from _hanging(units.BROKEN, "bad", text, width, where, failure)
             if failure.hint:
-                yield from _hanging("→", "", failure.hint, width, PageAt("passes"), failure)
+                yield from _hanging("→", "", failure.hint, width, where, failure)
+            yield from self._log()
         damage = self.session.recording.damage()
         if damage:
             yield Line(Text(f"{units.BROKEN} the recording is damaged: {damage}", "bad"), data=damage)
@@ -112,10 +118,19 @@ class Overview(Page):
         place = self._culprit()
         yield from _hanging(sign, style, verdict.text, width, place, verdict, strong=True)
         yield from _hanging("→", "", verdict.next_step, width, place, verdict)
+        if failure is not None:
+            yield from self._log()
+
+    def _log(self) -> Iterator[Line]:
+        path = self.session.recording.folder / LOG
+        if path.is_file():
+            yield Line(Text(f"→ L shows {LOG}, what was written meanwhile", "link"), PageAt("log"))
 
     def _culprit(self) -> Place | None:
         """What the verdict blames."""
         verdict, session = self.session.answer.verdict, self.session
+        if verdict.kind == "lowering":
+            return failing(session)
         if verdict.kind == "pass":
             return self._pass_named(verdict.culprit)
         if verdict.culprit in session.named:
@@ -149,7 +164,7 @@ class Overview(Page):
 
     def _rungs(self, rungs: list[Rung], width: int) -> Iterator[Line]:
         before: Rung | None = None
-        room = max(min(width - NAME - 34, 50), 8)
+        room = max(min(width - NAME - 34, 50), 6)
         for same in ladder.folded(rungs, everything=False):
             rung = same[-1]
             error = rung.against_eager
@@ -185,7 +200,7 @@ class Overview(Page):
         yield blank()
         yield title("Error budget", f"share of the squared error{of}, by who makes it")
         places = {"quantisation": "layers", "pass": "passes", "backend": "layers", "input": "layers"}
-        room = max(min(width - NAME - 34, 50), 8)
+        room = max(min(width - NAME - 34, 50), 6)
         for part in parts:
             share = part.share or 0.0
             size = "not measured" if part.relative is None else _relative(part.relative)
@@ -213,21 +228,25 @@ class Overview(Page):
             of = output_of(first, self.session.answer.sources)
             yield title("Sources", f"what makes the error of the {step}{f' in {of}' if of else ''}")
             shown = worst[:SHOWN_SOURCES]
-            room = min(max(len(culprit_name(source)) for source in shown), 20)
             for source in shown:
-                where = ", ".join(part for part in (source.module, source.source) if part)
-                text = Text.assemble(
-                    (f"{units.MADE_HERE} ", "made"),
-                    (f"{units.effect(source.share):>8}  ", "strong"),
-                    f"{units.clip_right(culprit_name(source), room):<{room}}  ",
-                    (source.detail, "faint"),
-                    (f"  {where}" if where else "", "faint"),
-                )
-                text.truncate(width, overflow="ellipsis")
-                yield Line(text, place_of(self.session, source), source)
+                yield from self._source(source, width)
             if len(worst) > SHOWN_SOURCES:
                 more = f"  and {len(worst) - SHOWN_SOURCES} more"
                 yield Line(Text(more, "faint"), PageAt("layers"))
+
+    def _source(self, source: Source, width: int) -> Iterator[Line]:
+        """A source, and below it what does not fit beside it."""
+        where = ", ".join(part for part in (source.module, source.source) if part)
+        rest = "  ".join(part for part in (source.detail, where) if part)
+        text = Text.assemble(
+            (f"{units.MADE_HERE} ", "made"),
+            (f"{units.effect(source.share):>8}  ", "strong"),
+            f"{culprit_name(source)}  ",
+        )
+        place, below = place_of(self.session, source), text.cell_len + len(rest) > width
+        yield Line(text if below else text.append(rest, "faint"), place, source)
+        for part in wrapped(rest, width - BELOW) if below else ():
+            yield Line(Text(f"{'':{BELOW}}{part}", "faint"), place, source, stop=False)
 
     def _findings(self, width: int) -> Iterator[Line]:
         findings = self.session.answer.findings
@@ -239,7 +258,6 @@ class Overview(Page):
         for i, found in shown[:6]:
             sign, style = SIGNS[found.severity]
             text = Text.assemble((f"{sign} {found.rule}  ", style), f"{found.where}: {found.message}")
-            text.truncate(width, overflow="ellipsis")
             yield Line(text, FindingAt(i), found)
         if len(findings) > len(shown[:6]):
             more = len(findings) - len(shown[:6])
@@ -248,8 +266,8 @@ class Overview(Page):
     def _coverage(self, width: int) -> Iterator[Line]:
         coverage, manifest = self.session.answer.coverage, self.session.recording.manifest
         yield title("Coverage")
-        style = "good" if coverage.compared == coverage.total else "warn"
-        sign = units.SOUND if coverage.compared == coverage.total else units.MADE_HERE
+        whole = 0 < coverage.compared == coverage.total
+        style, sign = ("good", units.SOUND) if whole else ("warn", units.MADE_HERE)
         text = f"{sign} {coverage.compared} of {coverage.total} QNN tensors compared"
         yield Line(Text(text, style), PageAt("layers"), coverage)
         for part, what in ((coverage.constants, "constant"), (coverage.inputs, "input")):
@@ -266,7 +284,7 @@ class Overview(Page):
             for (op, reason), count in fallbacks.items():
                 text = f"  {count} {op} on the CPU" + (f": {reason}" if reason else "")
                 node = next(f.node for f in method.fallbacks if (f.op, f.reason) == (op, reason))
-                yield Line(Text(units.clip_right(text, width), "warn"), NodeAt(node), method.fallbacks)
+                yield Line(Text(text, "warn"), NodeAt(node), method.fallbacks)
 
     def _environment(self, width: int) -> Iterator[Line]:
         manifest = self.session.recording.manifest

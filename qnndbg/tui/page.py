@@ -31,6 +31,10 @@ if TYPE_CHECKING:
     from qnndbg.tui.app import QnndbgApp
 
 
+MOST = 4
+"""Lines of a message."""
+
+
 class Where(Static):
     """The breadcrumb on the first line; what is known of the recording to its right."""
 
@@ -120,7 +124,7 @@ class Page(Screen[None]):
         width = self.size.width
         if not width:
             return
-        crumbs = [page.label for page in self.app.screen_stack if isinstance(page, Page)]
+        crumbs = [page.label for page in self.shell.trail.path(self.shell.first)]
         manifest = self.session.recording.manifest
         both = self.shell.both
         side = "" if both is None else "A " if self.session is both.a else "B "
@@ -143,11 +147,20 @@ class Page(Screen[None]):
 
     def show_status(self) -> None:
         """Fill in the line below the body."""
-        self.tell(self.status())
+        told = self.shell.told
+        self.tell(self.status() if told is None else told)
 
     def tell(self, text: Text) -> None:
-        """Write the line below the body."""
-        self.query_one("#status", Static).update(styled(self, cut(text, self.size.width)), layout=False)
+        """Write the line below the body, or as many as it takes to say what needs to be read to its end."""
+        if not self.size.width:
+            return
+        told = text is self.shell.told
+        width = self.size.width
+        parts = [text[at : at + width] for at in range(0, max(len(text), 1), width)] if told else []
+        shown = Text("\n", end="").join(parts[:MOST]) if told else cut(text, width)
+        for status in self.query("#status").results(Static):  # none while the page is made
+            status.styles.height = max(len(parts[:MOST]), 1)
+            status.update(styled(self, shown), layout=False)
 
     @property
     def sheet(self) -> Sheet:
@@ -178,7 +191,7 @@ class Page(Screen[None]):
         """There is nothing before the first page, and no other side of one recording."""
         if action == "cross":
             return self.shell.both is not None and self.here() is not None
-        return action != "back" or len(self.app.screen_stack) > 2 or bool(self.sheet.needle)
+        return action != "back" or self is not self.shell.first or bool(self.sheet.needle)
 
     def job_moved(self) -> None:
         """React to the progress of a job. A hook."""
@@ -186,6 +199,9 @@ class Page(Screen[None]):
     def here(self) -> Place | None:
         """What the page shows, to find it in another recording."""
         return None
+
+    def stand_on(self, place: Place) -> None:
+        """Put the cursor on a line, come from the other recording. A hook."""
 
     def action_cross(self) -> None:
         """Go to the same place in the other recording."""
@@ -277,7 +293,7 @@ class Page(Screen[None]):
     def action_copy_line(self) -> None:
         """Copy the line under the cursor."""
         if self.sheet.line is not None:
-            self.shell.copy(self.sheet.line.text.plain.strip(), "the line")
+            self.shell.copy(self.sheet.content.whole(self.sheet.cursor).strip(), "the line")
 
     def action_copy_page(self) -> None:
         """Copy everything that the sheet holds."""

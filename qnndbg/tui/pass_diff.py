@@ -9,7 +9,7 @@ from rich.text import Text
 from qnndbg.analyze.side_by_side import Row
 from qnndbg.model.graph import Node
 from qnndbg.tui.places import GraphAt, NodeAt
-from qnndbg.tui.sheet import Line
+from qnndbg.tui.sheet import Line, Whole
 from qnndbg.tui.walk import argument, arguments, encoding_text, shape_text, spec_text
 
 CONTEXT = 1
@@ -25,7 +25,7 @@ def node_text(node: Node) -> str:
     return f"{node.name} = {call}({arguments(node)}) {value}"
 
 
-class Sides:
+class Sides(Whole):
     """Aligned nodes as lines, each drawn when it is seen.
 
     Args:
@@ -54,10 +54,6 @@ class Sides:
     def __len__(self) -> int:
         return len(self.head) + len(self.places)
 
-    def heading(self) -> Text | None:
-        """None."""
-        return None
-
     def line(self, index: int) -> Line:
         """A node, a field of it that changed, or how many are left out."""
         if index < len(self.head):
@@ -69,6 +65,16 @@ class Sides:
         node = row.after or row.before
         place = NodeAt(node.name, self.after if row.after else self.before) if node is not None else None
         return Line(_field(row, field, self.half) if field else _nodes(row, self.half), place, row)
+
+    def whole(self, index: int) -> str:
+        """A line whose halves are as wide as they are long."""
+        number, field = (0, None) if index < len(self.head) else self.places[index - len(self.head)]
+        if field is None:
+            return super().whole(index)
+        row = self.rows[number]
+        texts = _halves(row, field)
+        half = max(map(len, texts)) + 2
+        return (_field(row, field, half) if field else _nodes(row, half)).plain.rstrip()
 
 
 def _places(rows: Sequence[Row], *, everything: bool) -> Iterator[tuple[int, str | None]]:
@@ -94,8 +100,7 @@ def _nodes(row: Row, half: int) -> Text:
     )
     if row.same:
         sign, style = " ", "faint"
-    left = "" if row.before is None else node_text(row.before)
-    right = "" if row.after is None else node_text(row.after)
+    left, right = _halves(row, "")
     return Text.assemble(
         (f"{sign if row.before else ' '} {_fit(left, half - 2)}", style),
         (" │ ", "faint"),
@@ -104,10 +109,19 @@ def _nodes(row: Row, half: int) -> Text:
 
 
 def _field(row: Row, name: str, half: int) -> Text:
-    left, right = (
-        "" if node is None else f"    {name}: {field_text(node, name)}" for node in (row.before, row.after)
-    )
+    left, right = _halves(row, name)
     return Text.assemble((_fit(left, half), "gone"), (" │ ", "faint"), (_fit(right, half), "added"))
+
+
+def _halves(row: Row, field: str) -> tuple[str, str]:
+    """What stands on either side: a node, or a field of it."""
+
+    def text(node: Node | None) -> str:
+        if node is None:
+            return ""
+        return f"    {field}: {field_text(node, field)}" if field else node_text(node)
+
+    return text(row.before), text(row.after)
 
 
 def _fit(text: str, width: int) -> str:

@@ -70,7 +70,11 @@ def lines_of(session: Session, unfolded: set[object], width: int) -> Iterator[Li
         width: cells of a line.
     """
     several = len({e.method for e in session.passes}) > 1
-    for group in groups_of(session):
+    groups = groups_of(session)
+    failure = session.recording.manifest.failure
+    stage = "" if failure is None else failure.stage
+    broken = next((group for group in reversed(groups) if group.stage == stage), None)
+    for group in groups:
         runs = [(i, e) for i, e in group.events if e.name]
         changed = sum(e.changed for _, e in runs)
         name = " ".join([
@@ -86,6 +90,12 @@ def lines_of(session: Session, unfolded: set[object], width: int) -> Iterator[Li
             (f" {count:>12}", ""),
             (f"  {changed} changed it" if changed else "", "changed"),
             (f"  {_seconds(seconds)}" if runs else "", "faint"),
+            (
+                f"  {units.BROKEN} failed: {failure.error}"
+                if group is broken and failure is not None
+                else "",
+                "bad",
+            ),
         )
         yield Line(text, data=group)
         shown = runs if group.key in unfolded else [(i, e) for i, e in runs if notable(session, e)]
@@ -108,7 +118,7 @@ def pass_text(session: Session, position: int, event: PassEvent, width: int) -> 
         else "says it changed it" if event.claimed_modified
         else ""
     )  # fmt: skip
-    text = Text.assemble(
+    return Text.assemble(
         (f"  {sign} ", style),
         (f"{position:>4} ", "faint"),
         (f"{units.clip_right(event.name, room):<{room}}", "" if event.changed or event.error else "faint"),
@@ -116,8 +126,6 @@ def pass_text(session: Session, position: int, event: PassEvent, width: int) -> 
         (f" {_seconds(event.seconds):>8}  ", "faint"),
         (what, style if sign != "~" else ""),
     )
-    text.truncate(width, overflow="ellipsis")
-    return text
 
 
 def _nodes(session: Session, event: PassEvent) -> str:

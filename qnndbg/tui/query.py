@@ -12,7 +12,7 @@ import fnmatch
 import math
 import operator
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from qnndbg.model.result import ErrorMetrics, LayerResult
@@ -162,6 +162,21 @@ def _number(field: str, unit: str, known: Known) -> Callable[[LayerResult], floa
     if field not in plain:
         raise QueryError(f"no number {field}; there are {', '.join([*ERRORS, *NUMBERS])}")
     return plain[field]
+
+
+def without_unit(text: str, layers: Sequence[LayerResult]) -> str:
+    """How many compared layers a filter cannot let through, as they have no such steps; empty if none."""
+    for word in text.split():
+        found = COMPARISON.fullmatch(word)
+        number = NUMBER.fullmatch(found[4]) if found is not None and found[2] in ERRORS else None
+        unit = "" if number is None else (number[2] or "").lower()
+        if found is None or unit not in {"lsb", "ulp"}:
+            continue
+        errors = [getattr(layer, ERRORS[found[2]]) for layer in layers if not layer.reason]
+        count = sum(error is not None and steps_of(error, unit) is None for error in errors)
+        if count:
+            return f"{count} have no {unit.upper()}: try {found[2]}<40db"
+    return ""
 
 
 def steps_of(error: ErrorMetrics | None, unit: str = "") -> float | None:

@@ -56,13 +56,39 @@ class Content(Protocol):
     def heading(self) -> Text | None:
         """A line that stays above them."""
 
+    def whole(self, index: int) -> str:
+        """One of them for the clipboard: with what it has no room for on the screen."""
 
-class Lines:
+    def whole_heading(self) -> str:
+        """What stays above them, likewise."""
+
+
+class Whole:
+    """Content whose lines are copied as they are made; the sheet cuts what is too long for the screen."""
+
+    def line(self, index: int) -> Line:
+        """One of them."""
+        raise NotImplementedError
+
+    def heading(self) -> Text | None:
+        """What stays above them."""
+        return None
+
+    def whole(self, index: int) -> str:
+        """One of them for the clipboard."""
+        return self.line(index).text.plain.rstrip()
+
+    def whole_heading(self) -> str:
+        """What stays above them, likewise."""
+        heading = self.heading()
+        return "" if heading is None else heading.plain.rstrip()
+
+
+class Lines(Whole):
     """Content that is made already."""
 
-    def __init__(self, lines: Sequence[Line], heading: Text | None = None) -> None:
+    def __init__(self, lines: Sequence[Line]) -> None:
         self.lines = lines
-        self._heading = heading
 
     def __len__(self) -> int:
         return len(self.lines)
@@ -70,10 +96,6 @@ class Lines:
     def line(self, index: int) -> Line:
         """One of them."""
         return self.lines[index]
-
-    def heading(self) -> Text | None:
-        """What stays above them."""
-        return self._heading
 
 
 Build = Callable[[int], Content]
@@ -209,6 +231,10 @@ class Sheet(ScrollView, can_focus=True, inherit_bindings=False):
         base = self._base + styles.console.get_style(text.style)
         plain = self.app.no_color and over == "cursor"  # one block, not patches of greys
         drawn = []
+        if len(text) > width // 2 and text.cell_len > width:  # a letter takes two cells at most
+            text = text.copy()
+            text.rstrip()
+            text.truncate(width, overflow="ellipsis")
         for segment in text.render(styles.console):
             style = base if segment.style is None or plain else base + segment.style
             drawn.append(Segment(segment.text.translate(CONTROL), style + top))
@@ -307,7 +333,7 @@ class Sheet(ScrollView, can_focus=True, inherit_bindings=False):
         """Move to the next line with a text, case aside; whether there is one."""
         self.needle = needle
         self.refresh()
-        size, lowered = len(self.content), needle.lower()
+        size, lowered = len(self.content), _plain(needle)
         for step in range(size):
             index = (start + by * step) % size
             if lowered in self._words(index):
@@ -319,15 +345,20 @@ class Sheet(ScrollView, can_focus=True, inherit_bindings=False):
         """What is searched in a line; kept, as the next letter that is typed searches all lines again."""
         if index not in self._searched:
             line = self.content.line(index)
-            self._searched[index] = line.text.plain.lower() if line.stop else ""
+            self._searched[index] = _plain(line.text.plain) if line.stop else ""
         return self._searched[index]
 
     def plain(self) -> str:
         """All lines as text."""
-        lines = [] if self._heading is None else [self._heading.plain.rstrip()]
-        lines += [self.content.line(i).text.plain.rstrip() for i in range(len(self.content))]
+        lines = [] if self._heading is None else [self.content.whole_heading()]
+        lines += [self.content.whole(i) for i in range(len(self.content))]
         return "\n".join(lines)
 
 
+def _plain(text: str) -> str:
+    """A text as it is searched: case aside, and a minus sign as one types it."""
+    return text.lower().replace("−", "-")
+
+
 def _literal(needle: str) -> str:
-    return f"(?i){re.escape(needle)}"
+    return "(?i)" + "[-−]".join(map(re.escape, re.split("[-−]", needle)))

@@ -18,7 +18,7 @@ from qnndbg.report import units
 from qnndbg.tui.page import Page
 from qnndbg.tui.places import TensorAt
 from qnndbg.tui.plots import real_text
-from qnndbg.tui.sheet import Content, Line, Sheet
+from qnndbg.tui.sheet import Content, Line, Sheet, Whole
 from qnndbg.tui.state import Session
 from qnndbg.tui.walk import shape_text
 
@@ -28,7 +28,7 @@ CODE_DIGITS = 8
 """Whole numbers of fewer digits are shown whole."""
 
 
-class Grid:
+class Grid(Whole):
     """The rows of one slice, read as they are drawn.
 
     Args:

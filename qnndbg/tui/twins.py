@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from qnndbg.analyze.descent import GETITEM
-from qnndbg.tui.places import GraphAt, LayerAt
+from qnndbg.tui.places import GraphAt, LayerAt, NodeAt, PageAt, PassAt, Place
 from qnndbg.tui.state import Session
 from qnndbg.tui.walk import Stop
 
@@ -44,6 +44,22 @@ def called(session: Session, name: str) -> str:
     plain = name.replace(".", "_")
     names = (name, *(f"{prefix}{plain}" for prefix in ("p_", "b_", "c_", "")))
     return next((node for node in names if find(session, node) is not None), name)
+
+
+def failing(session: Session) -> Place:
+    """Where a recording broke off: its node, the op that the verdict names, the pass, or the stage."""
+    manifest, passes = session.recording.manifest, session.recording.passes
+    failure = manifest.failure
+    names = [] if failure is None or failure.node is None else failure.node.name.split(", ")
+    blamed = session.answer.verdict.op.split(", ")
+    names += [f.node for method in manifest.methods for f in method.fallbacks if f.op in blamed]
+    for name in names:
+        if (at := find(session, name)) is not None:
+            return NodeAt(name, at)
+    stage = "" if failure is None else failure.stage
+    broken = [i for i, event in enumerate(passes) if event.error]
+    of_stage = [i for i, event in enumerate(passes) if event.name and event.stage == stage]
+    return PassAt((broken or of_stage)[-1]) if broken or of_stage else PageAt("passes")
 
 
 def layer_of(session: Session, at: GraphAt, stop: Stop) -> LayerAt | None:

@@ -116,6 +116,7 @@ def test_nothing_is_left_but_what_the_script_wrote_and_the_recording(runs: Seque
 def test_recording_of_a_script_is_a_whole_one(recording: Recording) -> None:
     manifest, comparison = recording.manifest, recording.comparison()
     assert (manifest.target, manifest.precision, manifest.soc) == ("lower.py", "8a8w", "SM8550")
+    assert manifest.arguments == (PROGRAM, str(CODE))
     assert (manifest.complete, manifest.failure, manifest.notes) == (True, None, ())
     assert comparison is not None
     assert comparison.coverage.share == 1.0

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 import subprocess
 import sys
 import time
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
+from textual.widgets import Input
 
 from qnndbg.recording.store import open_recording
+from qnndbg.recording.writer import Writer
 from qnndbg.tui import browser, job_words
 from qnndbg.tui.jobs import Job
 from qnndbg.tui.places import FindingAt, LayerAt, NodeAt, PageAt, PassAt, TensorAt
@@ -47,7 +51,7 @@ async def until(ui: Driver, text: str) -> None:
     """Wait until a text is on the screen, or was said."""
     for _ in range(100):
         await ui.settle()
-        if text in ui.text() or any(text in note.message for note in ui.app._notifications):
+        if text in ui.text() or (ui.app.told is not None and text in ui.app.told.plain):
             return
         await asyncio.sleep(0.1)
     raise AssertionError(f"{text!r} is not there:\n{ui.text()}")
@@ -181,6 +185,19 @@ def test_the_target_is_looked_for_beside_the_source(session: Session, folder: Pa
     assert job_words._target("net.py:make", folder.parent) == f"{folder.parent / 'net.py'}:make"
     assert job_words._target("example:digits", folder.parent) == "example:digits"
     assert job_words.command("record", "'a b.py' --x", session) == ("record", "a b.py", "--x")
+
+
+def test_a_script_is_recorded_again_with_its_arguments(drive: Drive, folder: Path, tmp_path: Path) -> None:
+    copy = Path(shutil.copytree(folder, tmp_path / "lower.qnndbg"))
+    writer = Writer(copy)
+    given = replace(writer.read_manifest(), target="lower.py", arguments=("my net", "--fast"), precision="")
+    writer.manifest(given)
+
+    async def script(ui: Driver) -> None:
+        await ui.press("R")
+        assert ui.app.screen.query_one("#answer", Input).value.endswith(" lower.py 'my net' --fast")
+
+    drive(script, recording=open_recording(copy))
 
 
 def test_a_place_has_an_anchor_in_the_report(session: Session) -> None:

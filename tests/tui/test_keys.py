@@ -11,6 +11,7 @@ from qnndbg.recording.store import Recording, open_recording
 from qnndbg.tui import browser
 from qnndbg.tui.app import QnndbgApp
 from qnndbg.tui.keys import TEXTUALS
+from qnndbg.tui.places import PageAt
 from tests.tui.conftest import Drive, Driver
 from tests.tui.recorded import make
 from tests.tui.test_jobs import EVENTS, instead, until
@@ -36,8 +37,6 @@ SCREENS: dict[str, tuple[str, ...]] = {
 REST = 0.1
 """Seconds; a pass is shown once the cursor rests on it."""
 NOTHING = {
-    "overview": {"1"},
-    "diff": {"6"},
     "help": {"left", "right", "ctrl+pageup", "ctrl+pagedown"},  # it scrolls one way
 }
 """Keys that can have no effect at such a place."""
@@ -53,7 +52,7 @@ class Watch:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.said: list[str] = []
         self.left = 0
-        monkeypatch.setattr(QnndbgApp, "notify", lambda _app, text, **_: self.said.append(text))
+        monkeypatch.setattr(QnndbgApp, "say", lambda _app, text, **_: self.said.append(text))
         monkeypatch.setattr(QnndbgApp, "exit", lambda *_: setattr(self, "left", self.left + 1))
 
     def seen(self, ui: Driver) -> tuple[object, ...]:
@@ -92,8 +91,9 @@ async def press(ui: Driver, key: str) -> None:
 
 async def to(ui: Driver, name: str) -> None:
     """Go to a screen, from the first one."""
-    while len(ui.app.screen_stack) > 2:
-        ui.app.pop_screen()
+    ui.app.trail.forget()
+    ui.app.go(PageAt(ui.app.home))
+    await ui.settle()
     for key in SCREENS[name]:
         await press(ui, key)
         if name in {"passes", "pass"}:

@@ -5,11 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from qnndbg.model.result import LayerResult
 from qnndbg.recording.store import open_recording
-from qnndbg.tui.query import Known, QueryError, parse
+from qnndbg.tui.columns import columns, drawn
+from qnndbg.tui.query import Known, QueryError, parse, without_unit
 from qnndbg.tui.source import lines_around
+from qnndbg.tui.state import Session
 from tests.tui.recorded import tensor_name
 
 
@@ -103,3 +106,17 @@ def test_source_lines_come_from_inside_the_folder_only(tmp_path: Path) -> None:
         "",
     ):
         assert lines_around(tmp_path / "src", source) == []
+
+
+def test_layers_without_such_steps_are_counted_and_shown_in_decibels(
+    layers: tuple[LayerResult, ...], folder: Path
+) -> None:
+    first, *rest = (layer for layer in layers if layer.local is not None)
+    assert first.local is not None
+    floating = replace(first, local=replace(first.local, max_lsb=None, sqnr_db=26.125, mismatched=3))
+    assert without_unit("op:x local>4lsb", [floating, *rest]) == "1 have no LSB: try local<40db"
+    assert without_unit("local>4lsb", rest) == without_unit("local<40db acc>3", [floating]) == ""
+    column = next(c for c in columns(Session(open_recording(folder))) if c.name == "loc LSB")
+    assert drawn(column, floating, frozenset({"loc LSB"})) == "26.1dB"
+    assert drawn(column, floating, frozenset({"loc LSB", "loc dB"})) == "–"
+    assert drawn(column, replace(first, local=None), frozenset()) == "–"

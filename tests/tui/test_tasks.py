@@ -30,6 +30,16 @@ def test_the_first_screen_says_who_is_to_blame(drive: Drive) -> None:
     drive(script)
 
 
+@pytest.mark.parametrize("size", [(80, 40), (120, 40)])
+def test_a_source_is_named_with_the_line_of_code(drive: Drive, size: tuple[int, int]) -> None:
+    async def script(ui: Driver) -> None:
+        at = next(i for i, line in enumerate(ui.lines()) if "Sources" in line)
+        assert "net.py:4" in "\n".join(ui.lines()[at : at + 5])
+        assert not any("…" in line for line in ui.lines()[at : at + 5])
+
+    drive(script, size=size)
+
+
 def test_enter_on_the_verdict_goes_to_the_culprit(drive: Drive) -> None:
     async def script(ui: Driver) -> None:
         await ui.press("enter")
@@ -258,9 +268,25 @@ def test_a_graph_is_walked_with_the_arrow_keys_and_linked_to_the_other_stages(dr
     drive(script)
 
 
+def test_the_last_stage_is_not_followed_by_the_first(drive: Drive) -> None:
+    async def script(ui: Driver) -> None:
+        await ui.press("enter", "w")
+        assert "[qnn #0]" in ui.text()
+        await ui.press(*["greater_than_sign"] * 2)
+        assert "this is the last stage that has this value; < goes the other way" in ui.text()
+        await ui.press("j")
+        assert "[executorch]" in ui.text()
+        await ui.press(*["less_than_sign"] * 8)
+        assert "this is the first stage that has this value; > goes the other way" in ui.text()
+
+    drive(script)
+
+
 def test_a_tensor_is_shown_raw_real_and_as_a_difference(drive: Drive) -> None:
     async def script(ui: Driver) -> None:
         await ui.press("enter", "t", "w")  # w goes to the worst element
+        assert ui.lines()[-2] == " the largest error is at [0, 3, 2, 1]"
+        await ui.press("down")
         assert "htp − cpu (real) · slice [0, 3, :, :]" in ui.text()
         row = ui.lines()[4].split()  # below the breadcrumb and the numbers of the columns: row 2
         assert row == ["2", "0", "1", "0", "0"]  # 100 steps of 0.01 at column 1
@@ -271,6 +297,18 @@ def test_a_tensor_is_shown_raw_real_and_as_a_difference(drive: Drive) -> None:
         real = float(ui.lines()[4].split()[2].replace("−", "-"))
         await ui.press("r")
         assert int(ui.lines()[4].split()[2]) == round(real / STEP) + 1000
+
+    drive(script)
+
+
+def test_a_minus_that_is_typed_finds_negative_numbers(drive: Drive) -> None:
+    async def script(ui: Driver) -> None:
+        await ui.press("enter", "t", "v", "v", "right_square_bracket")
+        shown = [(i, word) for i, line in enumerate(ui.lines()[2:6]) for word in line.split() if "−" in word]
+        row, number = shown[-1]
+        await ui.press("slash", "minus", *(c if c != "." else "full_stop" for c in number[1:]), "enter")
+        assert ui.app.screen.sheet.cursor == row  # type: ignore[attr-defined]
+        assert "no line has" not in ui.text()
 
     drive(script)
 
@@ -339,6 +377,27 @@ def test_a_line_is_copied_as_text_and_as_json(drive: Drive) -> None:
     drive(script)
 
 
+def test_what_the_screen_cuts_is_copied_whole(drive: Drive) -> None:
+    async def script(ui: Driver) -> None:
+        await ui.press("3", "right_square_bracket", "c")
+        line = ui.app.clipboard.split()
+        assert "aten_hardswish_1@0" in line
+        assert "encoder.block0.hardswish" in line  # 80 columns have no room for modules
+        assert "net.py:4" in line
+        await ui.press("C")
+        titles, first, *rest = ui.app.clipboard.splitlines()
+        assert titles.split()[:4] == ["#", "tensor", "op", "module"]
+        assert titles.index("module") == first.index("encoder.")
+        assert len(rest) == 9
+        assert "…" not in ui.app.clipboard
+        await ui.press("2", "right_square_bracket")
+        await ui.pilot.pause(0.3)
+        await ui.press("tab", "j", "c")
+        assert "aten_hardswish_1 = aten.hardswish(aten_convolution_0) f32 1×8×4×4" in ui.app.clipboard
+
+    drive(script)
+
+
 def test_the_table_is_exported_as_csv(drive: Drive, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
@@ -361,6 +420,51 @@ def test_escape_goes_back_to_where_one_was(drive: Drive) -> None:
         assert "aten.hardswish.default" in ui.lines()[1]  # the cursor is where it was
         await ui.press("escape", "escape", "escape", "escape")
         assert ui.lines()[0].startswith(" Overview")
+
+    drive(script)
+
+
+def test_a_page_is_found_by_its_number_as_it_was_left(drive: Drive) -> None:
+    async def script(ui: Driver) -> None:
+        await ui.press("3", "f")
+        await ui.type("op:gelu")
+        await ui.press("enter", "s", "s", "down")
+        left = ui.lines()
+        await ui.press("1", "3")
+        assert ui.lines() == left
+        await ui.press("enter", "5", "3")
+        assert ui.lines() == left
+
+    drive(script, size=(100, 24))
+
+
+def test_escape_behind_a_number_goes_to_the_page_one_came_from(drive: Drive) -> None:
+    async def script(ui: Driver) -> None:
+        await ui.press("3", "right_square_bracket", "enter", "5", "escape")
+        assert "aten.hardswish.default" in ui.lines()[1]
+        await ui.press("1")
+        assert ui.lines()[0].startswith(" Overview  ")
+        await ui.press("escape")
+        assert "aten.hardswish.default" in ui.lines()[1]
+        await ui.press("escape", "escape", "escape")
+        assert ui.lines()[0].startswith(" Overview  ")
+
+    drive(script)
+
+
+def test_what_is_said_stands_below_the_body_until_the_next_key(drive: Drive) -> None:
+    async def script(ui: Driver) -> None:
+        await ui.press("3", "c", "J")
+        assert ui.lines()[-2].startswith(" copied the data: ")
+        assert "10 of 11 shown" not in ui.text()
+        await ui.press("f")
+        assert "copied" not in ui.text()
+        assert ui.lines()[-2].startswith(" filter")
+        await ui.press("escape", "c", "4")
+        assert "copied" not in ui.text()
+        ui.app.say(f"wrote {'x' * 100} to the end")
+        await ui.settle()
+        assert ui.lines()[-2].endswith(" to the end")  # in two lines
 
     drive(script)
 

@@ -47,6 +47,19 @@ def test_a_line_opens_on_either_side_and_b_crosses_over(drive: Drive, mended: Re
     drive(script, size=(100, 50), other=mended)
 
 
+def test_b_goes_to_the_same_page_and_the_same_row(drive: Drive, mended: Recording) -> None:
+    async def script(ui: Driver) -> None:
+        await ui.press("3", "down", "down")
+        assert "B mended.qnndbg" in ui.lines()[0]
+        row = ui.app.screen.sheet.line.place  # type: ignore[attr-defined]
+        await ui.press("b")
+        assert ui.lines()[0].startswith(" Diff › Layers")
+        assert "A net.qnndbg" in ui.lines()[0]
+        assert ui.app.screen.sheet.line.place == row  # type: ignore[attr-defined]
+
+    drive(script, size=(100, 50), other=mended)
+
+
 def test_the_layers_that_differ_are_exported(
     drive: Drive, mended: Recording, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

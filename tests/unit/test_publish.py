@@ -14,7 +14,7 @@ import pytest
 
 from qnndbg.errors import LoweringError, SdkError, UsageError, WorkerCrashedError
 from qnndbg.model.recording import Failure, Manifest
-from qnndbg.pipeline.publish import Hints, begin, free_place, keep, publish, shown_target
+from qnndbg.pipeline.publish import Hints, begin, free_place, keep, publish, shown_argument, shown_target
 from qnndbg.recording.place import partial
 from qnndbg.recording.store import open_recording
 from qnndbg.recording.writer import Writer
@@ -172,6 +172,11 @@ def test_a_place_that_is_free_may_be_deep_down() -> None:
 )
 def test_targets_are_shown_without_folders(target: str, shown: str) -> None:
     assert shown_target(target) == shown
+
+
+def test_arguments_are_shown_without_folders_of_the_machine() -> None:
+    given = ["cnn", "data/cnn set", "--data=/home/me/set", "/tmp/out.pte", "~/x", "-n=3"]
+    assert [*map(shown_argument, given)] == ["cnn", "data/cnn set", "--data=set", "out.pte", "x", "-n=3"]
 
 
 def test_one_place_is_recorded_to_by_one_at_a_time() -> None:

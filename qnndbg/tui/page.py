@@ -62,7 +62,6 @@ class Page(Screen[None]):
     ]
     DEFAULT_CSS = """
     Page > #ask { height: 1; display: none; }
-    Page > #ask.open { display: block; }
     Page > #ask > Static { width: auto; padding: 0 1; color: $text-primary; }
     Page > #ask > Input { width: 1fr; height: 1; border: none; padding: 0; background: $surface; }
     Page > #status { height: 1; color: $text-muted; }
@@ -228,11 +227,11 @@ class Page(Screen[None]):
         self._asked = prompt
         self.query_one("#prompt", Static).update(prompt)
         answer = self.query_one("#answer", Input)
-        self.query_one("#ask").add_class("open")
+        self.query_one("#ask").display = True
         with self.prevent(Input.Changed):
             answer.value = value
         answer.cursor_position = len(value)
-        answer.focus()
+        self.set_focus(answer)  # at once, for what is typed or pasted next
 
     def action_search(self) -> None:
         """Type what to look for; the cursor moves while one types."""
@@ -277,7 +276,7 @@ class Page(Screen[None]):
 
     def close_ask(self) -> None:
         """Give the keys back to the sheet."""
-        self.query_one("#ask").remove_class("open")
+        self.query_one("#ask").display = False
         (self._from[0] if self._asked == "search" else self.query(Sheet).first()).focus()
 
     def action_next_hit(self, by: int) -> None:

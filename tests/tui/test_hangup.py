@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pty
 import shutil
@@ -104,3 +105,22 @@ def test_damage_that_leaves_nothing_to_show_ends_in_words(folder: Path, tmp_path
     assert process.returncode == 3
     assert b"hint: " in said
     assert b"Traceback" not in said
+
+
+def test_what_follows_a_search_at_once_is_typed_and_no_key(folder: Path) -> None:
+    process, ours = start(folder)
+    os.set_blocking(ours, False)
+    try:
+        for keys in (b"3", b"/qqq", b"\r"):
+            end = time.monotonic() + 1.0
+            while time.monotonic() < end:  # read what it draws, or it waits for us
+                with contextlib.suppress(BlockingIOError):
+                    os.read(ours, 65536)
+                time.sleep(0.01)
+            os.write(ours, keys)
+        time.sleep(0.5)
+        assert process.poll() is None
+    finally:
+        process.kill()
+        process.wait(SECONDS)
+        os.close(ours)

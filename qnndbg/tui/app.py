@@ -132,7 +132,8 @@ class QnndbgApp(App[None]):
         cause = error.error if isinstance(error, WorkerFailed) else error
         if isinstance(cause, QnndbgError):
             self.failure = self.failure or cause
-            self.exit(return_code=cause.exit_code)
+            self._return_code = cause.exit_code
+            self._close_messages_no_wait()  # as Textual itself ends where something was raised
         else:
             super()._handle_exception(error)
 

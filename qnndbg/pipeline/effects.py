@@ -5,6 +5,7 @@ Owns the measures' budget and what is said of each place; refuses to know which 
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -133,8 +134,8 @@ class _Described:
         self.program = program
         self.order: list[Place] = []
         self.nodes: dict[Place, Node] = {}
-        self.clamped: dict[Place, dict[Place, torch.Tensor]] = {}
-        """Each value that overflows, and what the program computes if it ends where half floats do."""
+        self.infinite: dict[Place, dict[Place, torch.Tensor]] = {}
+        """Each value that overflows, and what the program computes if it is infinite there."""
         self.values: dict[Place, torch.Tensor] = {}
         self.users: dict[Place, tuple[Node, int]] = {}
         """The first op that reads each value, and as which argument."""
@@ -190,22 +191,25 @@ class _Described:
 
     def _matters(self, source: Place, place: Place, side: Side) -> bool:
         """Whether the overflow changes what the op makes of it, as that of a mask does not."""
-        if source not in self.clamped:
-            found = self.clamped.setdefault(source, {})
+        if source not in self.infinite:
+            found = self.infinite.setdefault(source, {})
 
-            def clamp(at: Place, computed: Computed) -> torch.Tensor | None:
+            def widen(at: Place, computed: Computed) -> torch.Tensor | None:
                 value = computed.value
                 if value is not None:
-                    found[at] = value = value.clamp(-FP16_MAX, FP16_MAX) if at == source else value
+                    beyond = value.abs() > FP16_MAX if at == source else None
+                    found[at] = value = (
+                        value if beyond is None else value.where(~beyond, value.sign() * math.inf)
+                    )
                 return value
 
-            self.program.run(clamp)
-        value, clamped = self.values[place], self.clamped[source].get(place)
-        if place not in side.targets or clamped is None:
+            self.program.run(widen)
+        value, widened = self.values[place], self.infinite[source].get(place)
+        if place not in side.targets or widened is None:
             return True
         wrong = like(side.targets[place], value).double() - value.double()
-        moved = like(clamped, value).double() - value.double()
-        return _rms(moved) > CAUSED * _rms(wrong)
+        moved = (like(widened, value).double() - value.double())[torch.isfinite(value)]
+        return not bool(torch.isfinite(moved).all()) or _rms(moved) > CAUSED * _rms(wrong)
 
     def _sources(self, place: Place) -> list[Place]:
         found = [Place(place.partition, name, 0) for name in inputs_of(self.nodes[place].args)]

@@ -107,8 +107,10 @@ class QnndbgApp(App[None]):
         self.set_interval(POLL, self._poll)
         if not self.is_headless and not self.is_web:
             self.set_interval(HANG_UP, self._leave_without_terminal)
-            for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
-                asyncio.get_running_loop().add_signal_handler(signum, self._end, signum)
+            loop = asyncio.get_running_loop()
+            for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGQUIT):
+                loop.add_signal_handler(signum, self._end, signum)
+            signal.signal(signal.SIGHUP, lambda signum, _frame: self._hung_up(signum, loop))
         self.session.touched = time.monotonic()
         self.run_worker(self._prepare, thread=True, group="prepare")
 
@@ -117,6 +119,11 @@ class QnndbgApp(App[None]):
         if not os.isatty(sys.__stdin__.fileno() if sys.__stdin__ is not None else 0):
             self._cancel()
             os._exit(EXIT_HUNG_UP)
+
+    def _hung_up(self, signum: int, loop: asyncio.AbstractEventLoop) -> None:
+        """Leave at once without a terminal: the signal to continue that follows would start Textual anew."""
+        self._leave_without_terminal()
+        loop.call_soon_threadsafe(self._end, signum)
 
     def _end(self, signum: int) -> None:
         """Leave the terminal as it was, and no job behind."""

@@ -7,6 +7,7 @@ nothing of recordings; it gets a :class:`Content` and tells which line was opene
 from __future__ import annotations
 
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Protocol
@@ -63,12 +64,12 @@ class Content(Protocol):
         """What stays above them, likewise."""
 
 
-class Whole:
+class Whole(ABC):
     """Content whose lines are copied as they are made; the sheet cuts what is too long for the screen."""
 
+    @abstractmethod
     def line(self, index: int) -> Line:
         """One of them."""
-        raise NotImplementedError
 
     def heading(self) -> Text | None:
         """What stays above them."""
